@@ -10,14 +10,14 @@ __all__ = ["answer", "code"]
 def code() -> str:
     """Stands for the code of the Lockstep that this Python has."""
     names.claim()
-    from harness.running.depends import code_digest
+    from harness.running.dependencies import code_digest
 
     return code_digest()
 
 
 def answer(request: str, reply: str) -> None:
-    """Make the runs of a reference; see `harness.running.answering`."""
+    """Make the runs of a reference; see `harness.running.environment_main`."""
     names.claim()
-    from harness.running.answering import answer as make
+    from harness.running.environment_main import answer as make
 
     make(request, reply)

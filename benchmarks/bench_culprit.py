@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.measure import Figure, main, median, seconds_of
-from harness.running.watched import watch_step
+from harness.running.watched_step import watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from scenarios.programs import keras_loop

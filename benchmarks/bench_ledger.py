@@ -12,7 +12,7 @@ from benchmarks.measure import Figure, main, median, seconds_of
 from harness import observe
 from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
 from harness.judging.laws import Case, Judgement, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 
 __all__ = ["MEASUREMENTS"]
 
@@ -139,7 +139,7 @@ def _million(*, wrong: bool = False) -> Case:
         batches[-1][-1] = batches[0][0]
     shards = [[(tuple(batch[k * _SHARD : (k + 1) * _SHARD]),) for batch in batches] for k in range(_WORKERS)]
     run = [_client(f"worker:{k}", own) for k, own in enumerate(shards)]
-    return Case(RunTrace(tuple(run)), RunTrace(tuple(reference)), Exact())
+    return Case(RunTrace(tuple(run)), RunTrace(tuple(reference)), ExactTolerance())
 
 
 def _client(task: str, shards: Sequence[tuple[tuple[int, ...], ...]]) -> ClientTrace:

@@ -41,13 +41,13 @@ def measured() -> tuple[float, float]:
 
     import numpy as np
 
-    from harness.recording.deposit import Depositing
+    from harness.recording.deposit import EvidenceDeposit
 
     strategy = strategy_case("mirrored-2").build()
     step = {False: _cnn(strategy)}
     found: dict[bool, list[float]] = {True: [], False: []}
     with tempfile.TemporaryDirectory() as place:
-        depositing = Depositing(_EVERY, Path(place), 1 << 30)
+        depositing = EvidenceDeposit(_EVERY, Path(place), 1 << 30)
         depositing.built(strategy)
         with depositing.active():
             step[True] = _cnn(strategy)

@@ -16,10 +16,10 @@ from benchmarks.bench_cluster import first_all_reduce
 from benchmarks.measure import Figure, median, seconds_of
 from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
-from simulator.machines.engines.choosing import engine_of
+from simulator.machines.engines.selection import engine_of
 from simulator.machines.far.clock import measured
 from simulator.run.options import Options
-from simulator.wire.site import Clock
+from simulator.wire.site import ClockQuery
 
 __all__ = ["all_reduce", "clocks", "killed", "step_is_heard"]
 
@@ -77,7 +77,7 @@ def clocks(machines: str, kind: str) -> Figure:
     assert engine is not None
     with engine as reached:
         for machine in (*reached,) * _CLOCKS:
-            clock = measured(lambda machine=machine: machine.ask(Clock).at)  # type: ignore[misc]
+            clock = measured(lambda machine=machine: machine.ask(ClockQuery).at)  # type: ignore[misc]
             assert abs(clock.offset) <= clock.error, (clock.offset, clock.error)
             stated.append(clock.error * 1e3)
     return Figure(

@@ -19,36 +19,36 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.asked import Asked
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.reproduced import ROUNDING_SHARE_MAX, first_difference
+from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.evidence.trace import RunTrace
-from harness.judged import judge, task_summaries
-from harness.judging.closer import is_open, is_plain
+from harness.judgement import judge, task_summaries
+from harness.judging.assumptions import without_judgement
 from harness.judging.closures_collected import updates_apart
-from harness.judging.closures_script import Alone
+from harness.judging.closures_script import SingleWorkerScript
 from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
 from harness.judging.culprit.protocol import Looked
-from harness.judging.doubted import without_judgement
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
-from harness.judging.native_scale import SCALED, Native, adds_up, factor_of, times_of
-from harness.judging.own import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
+from harness.judging.more_runs import is_open, is_plain
+from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, times_of
+from harness.judging.per_replica import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.recording.scripts import NO_STRATEGY
+from harness.request import VerifyRequest
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, run_twice
-from harness.running.live import LiveReference, live_reference
+from harness.running.live_reference import LiveReference, live_reference
 from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, PAIR, ReferenceRuns, Venue, failure_on_one_device, reference_runs
-from harness.running.resuming import segments_by_state
-from harness.running.scripted import check_whole, own_trace
+from harness.running.resume_steps import segments_by_state
+from harness.running.script_checks import check_whole, own_trace
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
@@ -56,7 +56,7 @@ from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.agent.places import place
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Attempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
+__all__ = ["JudgedAttempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
 
 Tasks = dict[str, dict[str, Any]]
 
@@ -86,7 +86,7 @@ def leaves_evidence(case: StrategyCase) -> bool:
 
 
 @dataclasses.dataclass(frozen=True)
-class Attempt:
+class JudgedAttempt:
     """A run to be judged.
 
     Attributes:
@@ -102,7 +102,7 @@ class Attempt:
     case: StrategyCase
     changes: Interrupting | Disturbance | None
     directory: Path
-    asked: Asked
+    asked: VerifyRequest
     began: float
 
     @contextlib.contextmanager
@@ -160,7 +160,7 @@ class Attempt:
         return RunEvidence([segment_of(self.directory / TRACES)])
 
     def judged(self, reference: Reference, tasks: Tasks, *, diagnose: bool = False) -> Verdict:
-        """The verdict by a reference; `tasks` as of `Verdict`, `diagnose` as of `harness.judged.judge`."""
+        """The verdict by a reference; `tasks` as of `Verdict`, `diagnose` as of `harness.judgement.judge`."""
         faults = self.changes.to_json(self.case.topology) if isinstance(self.changes, Disturbance) else None
         return judge(
             read_parts(self.directory),
@@ -217,7 +217,7 @@ class Attempt:
 
         Args:
             tasks: as of `Verdict`.
-            beside: as of `Asked.venue`.
+            beside: as of `VerifyRequest.venue`.
             live: has followed the run while it went on.
         """
         venue = self.asked.venue(self.case, beside=beside)
@@ -279,7 +279,7 @@ class Attempt:
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
             return runs.plain().trace
 
-    def natively(self, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
+    def natively(self, verdict: Verdict, reference: Reference) -> tuple[NativeRun, Reference]:
         """What is known from a script as it is on one device, told of one replica, and by what a verdict was made.
 
         Args:
@@ -288,17 +288,17 @@ class Attempt:
         """
         run = self.first
         if not reference.trace.clients[0].counters.stand_ins:  # then it is the reference that computes so
-            return Native(times_of(run, reference.trace, self.case.replicas)), reference
+            return NativeRun(times_of(run, reference.trace, self.case.replicas)), reference
         if not self._leaves_evidence:
-            return Native(), reference
+            return NativeRun(), reference
         with contextlib.suppress(LockstepError):  # then nothing is known
             if verdict.outcome == "consistent" and (factor := self._factor(run, reference.trace)) is not None:
-                return Native(factor), reference
+                return NativeRun(factor), reference
             if self.changes is None:
                 return self._as_on_one_device(run, verdict, reference)
-        return Native(), reference
+        return NativeRun(), reference
 
-    def alone(self) -> Alone:
+    def alone(self) -> SingleWorkerScript:
         """What a script with a coordinator leaves with a single worker."""
         assert self.program.script is not None
         venue, workers, run = self.asked.venue(self.case), self.program.script.workers, self.first
@@ -307,8 +307,8 @@ class Attempt:
         with contextlib.suppress(LockstepError):
             told = self.program.with_one_worker()
             with reference_runs(told, self.directory, self.case.name, venue, first=True) as runs:
-                return Alone(reads, repeated, runs.plain().trace)
-        return Alone(reads, repeated)
+                return SingleWorkerScript(reads, repeated, runs.plain().trace)
+        return SingleWorkerScript(reads, repeated)
 
     @property
     def first(self) -> RunTrace:
@@ -332,7 +332,7 @@ class Attempt:
                 return factor_of(run, native, self.case.replicas, alike, first=first)
         return None
 
-    def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[Native, Reference]:
+    def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[NativeRun, Reference]:
         """As `natively`, by all steps.
 
         A step is what the script computes so where one step on the examples of all replicas gives what the run's step
@@ -349,18 +349,20 @@ class Attempt:
             linear = adds_up(run, by.trace, replicas)
             own = any(condition.code == OWN for condition in verdict.conditions)
             if not (own or linear):
-                return Native(), reference
+                return NativeRun(), reference
             each = dataclasses.replace(venue, replicas=replicas, repeats=False)
             native, by = told.by(each, verdict.tasks)
             what = "the mean of steps on the examples of each replica"
         factor = factor_of(run, by.trace, replicas)
         if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
             note = f"each step is {what}, computed by the script as it is on one device, with one replica"
-            return Native(factor, dataclasses.replace(native, notes=(*native.notes, note))), by
-        return Native(factor), reference
+            return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, note))), by
+        return NativeRun(factor), reference
 
 
-def verdict_of(attempt: Attempt, meanwhile: Callable[[], None] = lambda: None) -> tuple[Verdict, Reference | None]:
+def verdict_of(
+    attempt: JudgedAttempt, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[Verdict, Reference | None]:
     """Run it, and judge it.
 
     Args:
@@ -417,7 +419,7 @@ def _differs_by_counts(verdict: Verdict) -> bool:
     return {law.law for law in verdict.judgements if law.status == "broken"} <= _COUNTS
 
 
-def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
+def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
     """The verdict on a run that has left its evidence, and what it was held against.
 
     Args:
@@ -455,7 +457,7 @@ def judged_by(attempt: Attempt, tasks: Tasks, live: LiveReference | None = None)
     return _by_what_is_own(attempt, verdict, reference, tasks), reference
 
 
-def _by_what_is_own(attempt: Attempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
     """A verdict that is inconsistent, where replicas may have something for themselves."""
     if (why := made_for_each(verdict, attempt.first, reference.trace, attempt.evidence)) is not None:
         return without_judgement(verdict, why)

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.damaged import reading
+from harness.damaged_files import reading
 from harness.evidence.comparing import compare, place
 from harness.evidence.observed import OBSERVABLES, Observed, history
 from harness.judging.align import aligned_cases
 from harness.judging.laws import Case
 from harness.judging.verdict import Verdict
-from harness.saved import known_again, load_run, unjudged
+from harness.saved_run import load_run, unjudged, with_saved_findings
 from harness.verify import judge
 
-__all__ = ["Compared", "Difference", "LawApart", "Side", "compare_runs", "read_side"]
+__all__ = ["Compared", "ComparedRun", "ComparedRuns", "LawApart", "compare_runs", "read_side"]
 
 _KEPT_MAX = 10
 # What is judged of numbers is compared as numbers; of these laws it is asked whether they hold.
@@ -28,7 +28,7 @@ _OTHERS = ("steps_match_reference", "examples_match_reference", "updates_counted
 
 
 @dataclass(frozen=True)
-class Side:
+class ComparedRun:
     """A run that was judged: its verdict, and the cases in which its values stand at the steps of its reference."""
 
     verdict: Verdict
@@ -36,7 +36,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Difference:
+class ComparedRuns:
     """A value that differs by more than both bounds together; the numbers are those of the worst element.
 
     `step` is the reference's, None at the end. Without numbers `text` says why the two cannot be compared.
@@ -78,7 +78,7 @@ class Compared:
 
     a: Verdict
     b: Verdict
-    differences: tuple[Difference, ...]
+    differences: tuple[ComparedRuns, ...]
     laws: tuple[LawApart, ...]
     compared: dict[str, int]
     worst_ratio: float | None
@@ -123,14 +123,14 @@ class Compared:
         }
 
 
-def read_side(directory: Path) -> Side:
+def read_side(directory: Path) -> ComparedRun:
     """Judge a saved run again, without TensorFlow.
 
     Raises:
         UsageError: the directory holds no saved run, or one that is damaged.
     """
     if (verdict := unjudged(directory)) is not None:
-        return Side(verdict, ())
+        return ComparedRun(verdict, ())
     parts, reference, saved = load_run(directory)
     with reading(directory):
         verdict = judge(
@@ -142,12 +142,12 @@ def read_side(directory: Path) -> Side:
             faults=saved.get("faults"),
             forced=saved.get("forced", False),
         )
-        return Side(known_again(verdict, saved, reference), aligned_cases(parts, reference))
+        return ComparedRun(with_saved_findings(verdict, saved, reference), aligned_cases(parts, reference))
 
 
-def compare_runs(a: Side, b: Side) -> Compared:
+def compare_runs(a: ComparedRun, b: ComparedRun) -> Compared:
     """Compare every value that both runs have recorded at a step that both have reached."""
-    found: list[tuple[Difference, float]] = []
+    found: list[tuple[ComparedRuns, float]] = []
     compared: dict[str, int] = {}
     ratios: list[float] = []
     for observable in OBSERVABLES:
@@ -175,7 +175,7 @@ def compare_runs(a: Side, b: Side) -> Compared:
 _Values = Mapping[str, tuple[Observed, Any]]
 
 
-def _values(side: Side, observable: str) -> dict[int | None, _Values]:
+def _values(side: ComparedRun, observable: str) -> dict[int | None, _Values]:
     """Each value with its bounds, by step and name; of a step that was done again what came last."""
     found: dict[int | None, _Values] = {}
     for case in side.cases:
@@ -188,23 +188,23 @@ def _values(side: Side, observable: str) -> dict[int | None, _Values]:
     return found
 
 
-def _at(observable: str, step: int | None, a: _Values, b: _Values) -> Iterator[tuple[Difference, float]]:
+def _at(observable: str, step: int | None, a: _Values, b: _Values) -> Iterator[tuple[ComparedRuns, float]]:
     """Each value at a step, with how far it is apart as a share of what it may be."""
     for name in [*a, *(name for name in b if name not in a)]:
         if name not in a or name not in b:
             who, other = ("a", "b") if name in a else ("b", "a")
             text = f"{place(step, observable, name)}: recorded by {who}, but not by {other}"
-            yield Difference(step, observable, name, None, None, None, None, text), float("inf")
+            yield ComparedRuns(step, observable, name, None, None, None, None, text), float("inf")
             continue
         (ours, bound), (theirs, other_bound) = a[name], b[name]
         found = compare(ours, theirs, _sum(bound, other_bound, theirs))
         where = place(step, observable, name, found.index)
         if found.observed is None or found.expected is None:
-            yield Difference(step, observable, name, None, None, None, None, f"{where}: {found.text}"), found.ratio
+            yield ComparedRuns(step, observable, name, None, None, None, None, f"{where}: {found.text}"), found.ratio
             continue
         x, y = found.observed, found.expected
         text = f"{where}: a {x:.8g}, b {y:.8g}, apart {abs(x - y):.3g}, bound {found.bound:.3g}"
-        yield Difference(step, observable, name, found.index, x, y, found.bound, text), found.ratio
+        yield ComparedRuns(step, observable, name, found.index, x, y, found.bound, text), found.ratio
 
 
 def _sum(a: Any, b: Any, like: Observed) -> Any:

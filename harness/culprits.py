@@ -10,32 +10,32 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.asked import Asked
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
+from harness.evidence.watch_request import WatchRequest
+from harness.evidence.witness_values import with_seen, wrong_draws
+from harness.judging.batch_of_average import TOLD_BATCH, average_of_one_replica
 from harness.judging.conditions import OWN
 from harness.judging.culprit import (
     Culprit,
     Looked,
     NoCulprit,
-    Reported,
-    averaged_by,
-    drawn_by,
-    fed_by,
+    WrongReport,
+    average_culprit,
+    draw_culprit,
     find_culprit,
+    layout_culprit,
     next_look,
-    packed_by,
+    pipeline_culprit,
 )
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
-from harness.judging.told_batch import TOLD_BATCH, told_batch
 from harness.judging.verdict import Verdict
 from harness.phases import phase
-from harness.running.watched import LOOKS, Sight, watch_step
+from harness.running.watched_step import LOOKS, WatchedRuns, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -98,7 +98,7 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     client = with_seen(reference.trace).clients[0]
     steps = {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
     wrong = wrong_draws(steps.get(first.step or 1))
-    return drawn_by(wrong[0], first.step or 1) if wrong else None
+    return draw_culprit(wrong[0], first.step or 1) if wrong else None
 
 
 def without_watching(verdict: Verdict, directory: Path) -> Verdict:
@@ -113,12 +113,14 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     why, first = verdict.explanation, verdict.first_divergence
     if why is not None and why.rule == COPIES_PACKED:
         packed = [each for client in read_parts(directory).last.clients for each in client.counters.packed]
-        lines = [line for each in packed if (line := packed_by(*each)) is not None]
+        lines = [line for each in packed if (line := layout_culprit(*each)) is not None]
         return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
-    if any(each.law == TOLD_BATCH for each in verdict.findings) and (told := told_batch(read_parts(directory).last)):
-        return verdict.seen(Looked(averaged_by(told[0]), None, 0.0))
+    if any(each.law == TOLD_BATCH for each in verdict.findings) and (
+        told := average_of_one_replica(read_parts(directory).last)
+    ):
+        return verdict.seen(Looked(average_culprit(told[0]), None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what
@@ -127,7 +129,7 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     else:
         return verdict
     pipelines = read_parts(directory).last.clients[0].counters.pipelines
-    found = fed_by(pipelines, kinds, what, 1 if first is None else first.step or 1)
+    found = pipeline_culprit(pipelines, kinds, what, 1 if first is None else first.step or 1)
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return verdict.seen(Looked(culprit, why_not, 0.0))
 
@@ -185,12 +187,12 @@ def _looked(
     return found
 
 
-def _in_runs(watched: Callable[..., Sight], wrong: list[Reported], **about: bool) -> Culprit | NoCulprit:
+def _in_runs(watched: Callable[..., WatchedRuns], wrong: list[WrongReport], **about: bool) -> Culprit | NoCulprit:
     """What one run of the step shows, or several, where it has more operations than are looked at in one."""
     sight = watched()
     for _ in range(_RUNS):
         try:
-            asked = Asked.none(sight.clients, sight.noisy)
+            asked = WatchRequest.none(sight.clients, sight.noisy)
             found = find_culprit(sight.clients, sight.reference, sight.noisy, wrong, asked=asked, **about)
             if not asked:
                 return found
@@ -217,7 +219,7 @@ def _hidden(case: StrategyCase) -> str | None:
     return None
 
 
-def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Reported]:
+def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongReport]:
     """What the first client reported at a step and was wrong, but for variables, whose assignments are looked at."""
     client = run.clients[0]
     # What `strategy.run` gives to a client with one replica is a part too, and no PerReplica.
@@ -227,4 +229,4 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[Report
     for observable in {observable for observable, _ in named if observable in OBSERVABLES}:
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):
-                yield from (Reported(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])
+                yield from (WrongReport(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])

@@ -11,9 +11,9 @@ from typing import Any
 
 from harness.refuting import confirmed, refuted
 from harness.relations.proof import Proof
-from harness.relations.proving import proof_of
+from harness.relations.prover import proof_of
 from harness.running.observe import check_hardware
-from harness.running.traced import Graphs, tracing
+from harness.running.step_graphs import StepGraphs, tracing
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import LockstepError
@@ -133,7 +133,7 @@ def hidden(case: StrategyCase) -> str | None:
     return None
 
 
-def inferred(graphs: Graphs, **named: str) -> Proof:
+def inferred(graphs: StepGraphs, **named: str) -> Proof:
     """What follows from graphs; a defect of the inference leaves it open."""
     try:
         return proof_of(graphs.clients, graphs.reference, **named)

@@ -11,30 +11,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from _lockstep.verdicts import announce, on_verdict
-from harness.asked import Asked, Tier
-from harness.attempts import Attempt, verdict_of
+from harness.attempts import JudgedAttempt, verdict_of
 from harness.culprits import is_wanted, with_culprit, without_watching
 from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.judged import judge, task_summaries
-from harness.judging.doubted import doubted
-from harness.judging.native_scale import Native
-from harness.judging.shares import with_data
+from harness.judgement import judge, task_summaries
+from harness.judging.assumptions import with_assumptions
+from harness.judging.native_scale import NativeRun
+from harness.judging.replica_batches import with_data
 from harness.judging.verdict import Verdict
-from harness.kept import kept_in
 from harness.phases import phase
 from harness.proofs import is_asked, proved
 from harness.relations import Proof
+from harness.request import Tier, VerifyRequest
+from harness.run_directory import opened_run
 from harness.running.cache import check_cache
 from harness.running.disturbance import Disturbance
 from harness.running.interpreter import Interpreter
 from harness.running.interrupt import Interrupting
+from harness.running.machine_files import on_machines, placed_program
 from harness.running.observe import check_hardware, disturbed_by
-from harness.running.places import on_machines, placed_program
-from harness.running.scripted import check_apart, ready
-from harness.saved import save_run
-from harness.subject.over import OnMachines
+from harness.running.script_checks import check_apart, ready
+from harness.saved_run import save_run
+from harness.subject.machines import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, LockstepError
@@ -105,7 +105,7 @@ def verify(
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
     case, plan = strategy_case(strategy, hardware, network, machines), Disturbance.of(faults, restarts, restart_policy)
-    asked = Asked(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
+    asked = VerifyRequest(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
     changes = disturbed_by(interrupt_at, resume_strategy, plan, case, timeout)
     return _told(_verified_in(out, Program.of(program), case, changes, asked.on(case, reference_python)))
 
@@ -115,13 +115,13 @@ def _verified_in(
     program: Program,
     case: StrategyCase,
     changes: Interrupting | Disturbance | None,
-    asked: Asked,
+    asked: VerifyRequest,
 ) -> Verdict:
     asked.check()
     check_cache()
     under_test = ready(program, case, changes, prove=asked.prove, reference=asked.reference)
     placed_program(under_test, case, disturbed=changes is not None)
-    with on_machines(case), kept_in(out) as directory:
+    with on_machines(case), opened_run(out) as directory:
         return _verified(under_test, case, changes, directory, asked)
 
 
@@ -130,10 +130,10 @@ def _verified(
     case: StrategyCase,
     changes: Interrupting | Disturbance | None,
     directory: Path,
-    asked: Asked,
+    asked: VerifyRequest,
 ) -> Verdict:
     """The verdict on one run, which leaves what it recorded in `directory`."""
-    attempt = Attempt(program, case, changes, directory, asked, time.monotonic())
+    attempt = JudgedAttempt(program, case, changes, directory, asked, time.monotonic())
     with contextlib.ExitStack() as stack:
         proof = _Proof(attempt, stack)
         verdict, reference = verdict_of(attempt, proof.begin)
@@ -154,7 +154,7 @@ class _Proof:
         stack: ends what was begun.
     """
 
-    def __init__(self, attempt: Attempt, stack: contextlib.ExitStack) -> None:
+    def __init__(self, attempt: JudgedAttempt, stack: contextlib.ExitStack) -> None:
         self._attempt, self._stack, asked = attempt, stack, attempt.asked
         self.is_asked = is_asked(asked.prove if asked.python is None else asked.prove or False)
         self._begun: Callable[[bool], Proof] | None = None
@@ -177,7 +177,7 @@ class _Proof:
         return self._stack.enter_context(proved(attempt.program, attempt.case, **attempt.asked.of_reference))
 
 
-def _explained(verdict: Verdict, attempt: Attempt, reference: Reference, proof: _Proof) -> Verdict:
+def _explained(verdict: Verdict, attempt: JudgedAttempt, reference: Reference, proof: _Proof) -> Verdict:
     """The verdict with what more runs say of it; it is kept where that was asked for."""
     program, case, directory, asked = attempt.program, attempt.case, attempt.directory, attempt.asked
     # What a worker does for a coordinator cannot be watched from here.
@@ -196,7 +196,7 @@ def _explained(verdict: Verdict, attempt: Attempt, reference: Reference, proof: 
     return verdict
 
 
-def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tuple[Verdict, Reference]:
+def _of_script(verdict: Verdict, attempt: JudgedAttempt, reference: Reference) -> tuple[Verdict, Reference]:
     """The verdict on a script, taken back where its reference rests on what may be otherwise, and by what it is."""
     program, case, directory = attempt.program, attempt.case, attempt.directory
     touched = read_touched(directory / TRACES, directory / INTERRUPTED)
@@ -205,7 +205,7 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
     by = reference
 
     @functools.cache
-    def natively() -> Native:
+    def natively() -> NativeRun:
         nonlocal by
         found, by_one = attempt.natively(verdict, reference)
         by = by if found.verdict is None else by_one
@@ -220,10 +220,10 @@ def _of_script(verdict: Verdict, attempt: Attempt, reference: Reference) -> tupl
         "whatever": attempt.differs_whatever,
     }
     again = read_parts(directory) if attempt.changes is not None else None
-    return doubted(verdict, attempt.first, reference.trace, case.replicas, again, **told), by
+    return with_assumptions(verdict, attempt.first, reference.trace, case.replicas, again, **told), by
 
 
-def _beside_others(verdict: Verdict, attempt: Attempt) -> Verdict:
+def _beside_others(verdict: Verdict, attempt: JudgedAttempt) -> Verdict:
     """The verdict; one by a reference on the device has a note of what that on the CPU says.
 
     So has one that is inconsistent with a reference of another environment, of what one of this environment says.

@@ -39,9 +39,9 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Iterator[
     """
     if every < 1:
         raise ValueError(f"every={every} is no number of steps; give a whole number from 1")
-    from harness.recording.deposit import Depositing
+    from harness.recording.deposit import EvidenceDeposit
 
-    depositing = Depositing(every, Path(out).absolute(), parse_size(room, "room"))
+    depositing = EvidenceDeposit(every, Path(out).absolute(), parse_size(room, "room"))
     with depositing.active():
         yield
     depositing.end()

@@ -11,14 +11,14 @@ from typing import Any, TypeVar
 
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
-from simulator.faults.over_machines import check_alone, check_over_machines
+from simulator.faults.machine_limits import check_alone, check_over_machines
 from simulator.hardware.detecting import task_variables
 from simulator.launch import DEFAULT_PRELOAD, at_import, environ_of, forkserver, pack
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
-from simulator.machines.engines.choosing import engine_of
 from simulator.machines.engines.keeping import reached
+from simulator.machines.engines.selection import engine_of
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import placed
 from simulator.machines.protocol import Machine
@@ -28,7 +28,7 @@ from simulator.results import RunFailed, RunResult
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options, check_timeout
 from simulator.run.plan import RunPlan
-from simulator.run.protocol import Alone
+from simulator.run.protocol import NoCompanion
 from simulator.run.restarts import RestartPolicy
 from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run, running
 from simulator.run.task import Task
@@ -306,7 +306,7 @@ class Cluster:
             _keep_in(self._out.path / directory.name, directory)
         expectations, self._expectations = tuple(self._expectations), []
         gates, self._gates = self._gates, {}
-        injector = Injector(self._plan) if self._plan.faults or self._plan.points else Alone()
+        injector = Injector(self._plan) if self._plan.faults or self._plan.points else NoCompanion()
         plan = RunPlan(
             self.topology,
             self._options,

@@ -35,7 +35,7 @@ from harness.judging.known_issues import registry
 from harness.judging.laws import all_laws
 from harness.judging.tolerance import FLOOR, REPORT, STATE, K
 from harness.report import Cell, Matrix
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests

@@ -18,7 +18,7 @@ from harness.evidence.parts import TRACES, Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, ClientTrace, RunTrace, Step, Value, Variable
 from harness.evidence.writing import write_client
-from harness.saved import save_run
+from harness.saved_run import save_run
 from harness.subject.strategies import strategy_case
 from harness.verify import judge
 from tests.harness._traces import Training, client, step

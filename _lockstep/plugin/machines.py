@@ -49,10 +49,10 @@ def choose(config: pytest.Config) -> None:
             raise pytest.UsageError(f"{', '.join(given)} is about machines; give --machines as well")
         return
     need_lockstep()
-    from harness.subject.over import OVER_VARIABLE, Over
+    from harness.subject.machines import OVER_VARIABLE, Over
     from simulator import UsageError
-    from simulator.machines.engines.choosing import engine_of
     from simulator.machines.engines.keeping import keeping
+    from simulator.machines.engines.selection import engine_of
 
     place = dict(_pair(text) for text in asked["machines-place"] or ())
     over = Over(asked["machines"], tuple(place.items()), asked["machines-files"], asked["machines-python"])

@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.certifying.certificate import Trial
 from harness.certifying.training import BATCH, OUTPUTS, STEPS, data, train
-from harness.evidence.reproduced import first_difference
+from harness.evidence.reproducibility import first_difference
 from harness.evidence.trace import RunTrace
 from harness.running.observe import observe
 from simulator import LockstepError

@@ -17,9 +17,9 @@ import click
 
 from _lockstep import __version__
 from harness.cli._exits import Exit
-from harness.cli._fitting import columns, fitted
 from harness.cli._limits import limit_of
 from harness.cli._output import lasting_output
+from harness.cli._terminal_width import columns, fitted
 
 __all__ = ["main"]
 

@@ -10,11 +10,11 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._options import together
+from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
 
 __all__ = ["Baseline", "baseline_options"]
 
@@ -78,9 +78,11 @@ class Baseline:
             raise UsageError("--update-baseline writes what --baseline FILE names; give that as well")
         self._file, self._update, self._disturbed = file, update, disturbed
         self._known = () if file is None else _read(file, needed=not update)
-        self._found: list[Reported] = []
+        self._found: list[ReportedVerdict] = []
 
-    def judged(self, code: Exit, reported: Reported, *, said: bool) -> tuple[Exit, Reported, dict[str, Any]]:
+    def judged(
+        self, code: Exit, reported: ReportedVerdict, *, said: bool
+    ) -> tuple[Exit, ReportedVerdict, dict[str, Any]]:
         """What a verification comes to, given what is known.
 
         Args:
@@ -129,11 +131,11 @@ class Baseline:
             raise UsageError(f"--baseline {self._file} cannot be written: {error.strerror}") from error
         show(f"written: {self._file}, with {len(every)} known", err=True)
 
-    def _is_of(self, known: Known, reported: Reported) -> bool:
+    def _is_of(self, known: Known, reported: ReportedVerdict) -> bool:
         mine = (reported.program, reported.strategy, self._disturbed)
         return (known.program, known.strategy, known.disturbed) == mine
 
-    def _as_known(self, reported: Reported) -> Known | None:
+    def _as_known(self, reported: ReportedVerdict) -> Known | None:
         """The diagnostic as a baseline has it; None of what is consistent."""
         from harness.judging.diagnostics.formats.protocol import fingerprint
 

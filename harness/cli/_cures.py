@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.cli._fitting import show
 from harness.cli._options import together
+from harness.cli._terminal_width import show
 from harness.cli._verdicts import GITHUB, JSON, TEXT
 
 if TYPE_CHECKING:
-    from harness.cures import Cured, Uncured
+    from harness.cures import NoCure, TriedCure
     from harness.judging.verdict import Verdict
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
@@ -63,7 +63,9 @@ def check_fix(options: dict[str, Any]) -> None:
         raise UsageError("--fix verifies copies of a file on this machine; leave out --machines")
 
 
-def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, asked: dict[str, Any]) -> Cured | Uncured:
+def tried(
+    verdict: Verdict, program: Program, named: str, case: StrategyCase, asked: dict[str, Any]
+) -> TriedCure | NoCure:
     """A change with which the program is consistent, or why there is none.
 
     Args:
@@ -75,7 +77,7 @@ def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, as
     """
     import msgspec
 
-    from harness.cures import cured
+    from harness.cures import try_cures
     from harness.subject.program import Program
 
     def changed(file: Path) -> Program:
@@ -85,15 +87,15 @@ def tried(verdict: Verdict, program: Program, named: str, case: StrategyCase, as
 
     file = Path(named.rpartition(":")[0] if program.script is None else program.script.path).resolve()
     kept = {name: asked[name] for name in ("tier", "timeout", "prove")}
-    return cured(verdict, file, changed, case, **kept, explain=False)
+    return try_cures(verdict, file, changed, case, **kept, explain=False)
 
 
-def told_cure(found: Cured | Uncured, form: str, *, write: bool) -> dict[str, str]:
+def told_cure(found: TriedCure | NoCure, form: str, *, write: bool) -> dict[str, str]:
     """Say what it is, if people read that, and write it if that was asked for; it as a verdict's JSON has it."""
-    from harness.cures import Uncured
+    from harness.cures import NoCure
 
     shown = form in (TEXT, GITHUB)
-    if isinstance(found, Uncured):
+    if isinstance(found, NoCure):
         if shown:
             show(f"help: {found.why}")
         return {"why_not": found.why}
@@ -108,7 +110,7 @@ def told_cure(found: Cured | Uncured, form: str, *, write: bool) -> dict[str, st
     return {"file": str(found.file), "diff": found.diff}
 
 
-def _write(found: Cured) -> None:
+def _write(found: TriedCure) -> None:
     """Put the changed file in place of the one that was verified, whole or not at all.
 
     Raises:

@@ -13,17 +13,17 @@ import msgspec
 
 from harness.cli._progress import Progress
 from harness.cli._saved_job import Job, make_place, renew_place, save_job
-from harness.report.incarnations import Chapter, described, histories_of, warnings_of
+from harness.report.incarnations import ProcessHistory, described, histories_of, warnings_of
 from harness.report.timeline import Recovery, Timeline, read_timelines, recovery_of
 from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, TaskResult, UsageError
 from simulator.out import NotKept
 from simulator.results import PlannedFault
 
-__all__ = ["Done", "as_json", "carry_out", "counted_by", "summary"]
+__all__ = ["JobOutcome", "as_json", "carry_out", "counted_by", "summary"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Done:
+class JobOutcome:
     """What came of a job.
 
     Attributes:
@@ -43,7 +43,7 @@ class Done:
     timeline: Timeline | None = None
 
 
-def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, quiet: bool = False) -> Done:
+def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, quiet: bool = False) -> JobOutcome:
     """Run the job to its end.
 
     Args:
@@ -68,7 +68,7 @@ def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, 
         except UsageError:
             raise
         except LockstepError as error:
-            return Done(None, error, None, None, as_json(job.command, str(plan.topology), None, error, plan))
+            return JobOutcome(None, error, None, None, as_json(job.command, str(plan.topology), None, error, plan))
         if out is not None:
             renew_place(out)
             # What is wanted is there already if the run is interrupted.
@@ -89,7 +89,7 @@ def carry_out(cluster: Cluster, job: Job, plan: FaultPlan, *, out: Path | None, 
                 save_job(out, job, plan, data)
         except NotKept as error:
             not_kept = error
-    return Done(result, failure, not_kept, recovery, data, timeline)
+    return JobOutcome(result, failure, not_kept, recovery, data, timeline)
 
 
 def _joined(cluster: Cluster, job: Job, *, quiet: bool) -> RunResult:
@@ -146,7 +146,7 @@ def summary(result: RunResult, plan: FaultPlan | None = None, recovery: Recovery
     return "\n".join(lines)
 
 
-def _histories(result: RunResult) -> dict[str, tuple[Chapter, ...]]:
+def _histories(result: RunResult) -> dict[str, tuple[ProcessHistory, ...]]:
     return histories_of({name: task.incarnations for name, task in result.items()})
 
 
@@ -200,7 +200,7 @@ def _fault(fault: PlannedFault) -> dict[str, Any]:
     return told
 
 
-def _task(task: TaskResult, history: Sequence[Chapter]) -> dict[str, Any]:
+def _task(task: TaskResult, history: Sequence[ProcessHistory]) -> dict[str, Any]:
     return {
         "exit": task.exit,
         "signal": task.signal,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.damaged import reading
+from harness.damaged_files import reading
 from simulator import Cluster, FaultPlan, UsageError
 from simulator.out import NotKept, OutDirectory
 
@@ -143,7 +143,7 @@ def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:
 
 def _what_else(directory: Path) -> str:
     from harness.report.timeline import journals
-    from harness.saved import VERDICT
+    from harness.saved_run import VERDICT
 
     if (directory / VERDICT).exists():
         return f"{directory} holds a run of `lockstep verify`; judge it again with `lockstep report {directory}`"

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
-from harness.cli._fitting import columns, show
 from harness.cli._options import together
+from harness.cli._terminal_width import columns, show
 
 if TYPE_CHECKING:
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
     from harness.judging.verdict import Verdict
 
 __all__ = ["GITHUB", "JSON", "TEXT", "format_of", "format_options", "reported", "show_verdict", "told_phases", "write"]
@@ -113,16 +113,16 @@ def told_phases(name: str, form: str) -> Iterator[Phases]:
         yield phases
 
 
-def reported(verdict: Verdict, file: str | None = None) -> Reported:
+def reported(verdict: Verdict, file: str | None = None) -> ReportedVerdict:
     """What came of it, as forms for machines have it; `file` is that of the program, if that is known."""
     from harness.judging.diagnostics import diagnostic_of
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
 
     file = verdict.program.rpartition(":")[0] or verdict.program if file is None else file
-    return Reported(file, verdict.program, verdict.strategy, verdict.seconds, diagnostic_of(verdict))
+    return ReportedVerdict(file, verdict.program, verdict.strategy, verdict.seconds, diagnostic_of(verdict))
 
 
-def write(form: str, objects: Sequence[dict[str, Any]], each: Sequence[Reported]) -> None:
+def write(form: str, objects: Sequence[dict[str, Any]], each: Sequence[ReportedVerdict]) -> None:
     """Write what came of all verifications in a form for machines; nothing if it is that for people."""
     if form == JSON:
         click.echo(msgspec.json.encode(objects if len(objects) > 1 else objects[0]))

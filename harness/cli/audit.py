@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit, worst
-from harness.cli._fitting import columns, show
 from harness.cli._options import timeout_option
 from harness.cli._scripts import names_of, script_of, script_options
+from harness.cli._terminal_width import columns, show
 
 __all__ = ["audit"]
 
@@ -46,7 +46,7 @@ def audit(program: tuple[str, ...], **options: Any) -> int:
     The program runs once under the strategy. What it builds and calls (layers, optimizers, callbacks, options of `fit`)
     is held against the defects that `lockstep explain ID` tells of. No number is judged: `lockstep verify` does that.
     """
-    from harness.auditing import audit as audited
+    from harness.audits import audit as audited
     from harness.errors import MissingHardware
     from harness.judging.facts import WIDTH
     from harness.subject.program import Program

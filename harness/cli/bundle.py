@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
+from harness.cli._terminal_width import show
 
 __all__ = ["bundle"]
 

@@ -14,8 +14,8 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import columns, fitted, show
 from harness.cli._options import out_option
+from harness.cli._terminal_width import columns, fitted, show
 from harness.cli.verify import verify
 
 __all__ = ["compare"]
@@ -85,7 +85,7 @@ def _only_run(directory: Path) -> Path:
     Raises:
         UsageError: there is none, or more than one.
     """
-    from harness.saved import VERDICT
+    from harness.saved_run import VERDICT
     from simulator import UsageError
 
     if (directory / VERDICT).exists():
@@ -99,7 +99,7 @@ def _only_run(directory: Path) -> Path:
 
 
 def _run_both(program: tuple[str, ...], options: dict[str, str], out: Path | None, as_json: bool) -> int:
-    from harness.kept import holds_verdicts
+    from harness.run_directory import holds_verdicts
     from simulator.machines.local.scratch import scratch
     from simulator.out import OutDirectory
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.cli._fitting import show
+from harness.cli._terminal_width import show
 
 __all__ = ["diff"]
 

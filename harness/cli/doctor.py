@@ -41,7 +41,7 @@ def doctor(context: click.Context, /, as_json: bool, **options: Any) -> None:
 def _machines(options: dict[str, Any], *, as_json: bool) -> Exit:
     """Reach the machines as a run would, which tries all that it needs of them, and show what was found."""
     from simulator import UsageError
-    from simulator.machines.engines.choosing import engine_of
+    from simulator.machines.engines.selection import engine_of
     from simulator.machines.far.checks import MachinesUnavailable
 
     try:

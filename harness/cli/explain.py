@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from harness.cli._fitting import columns, show
+from harness.cli._terminal_width import columns, show
 
 __all__ = ["explain"]
 

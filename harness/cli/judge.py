@@ -13,8 +13,8 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._options import timeout_option
+from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
     from harness.live import Judge, StepJudged

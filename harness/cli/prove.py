@@ -10,9 +10,9 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit, of_proof, worst
-from harness.cli._fitting import columns, show
 from harness.cli._options import html_option, timeout_option
-from harness.cli._written import check_written, write_page
+from harness.cli._output_files import check_written, write_page
+from harness.cli._terminal_width import columns, show
 
 if TYPE_CHECKING:
     from harness.relations import Proof

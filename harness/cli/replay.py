@@ -10,10 +10,10 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._job import carry_out
 from harness.cli._options import machines_options, out_option, placing, timeout_option
 from harness.cli._saved_job import Job, check_place, load_job
+from harness.cli._terminal_width import show
 from harness.cli._trust import confirm_command
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def replay(directory: Path, out: Path | None, **options: Any) -> int:
 
 
 def _replay(directory: Path, out: Path, options: dict[str, Any]) -> int:
-    from harness.damaged import reading
+    from harness.damaged_files import reading
     from harness.report.history import first_difference, history
     from harness.report.timeline import read_timeline
     from simulator import HostsUnavailable

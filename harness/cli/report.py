@@ -11,12 +11,12 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit, of_outcome, worst
-from harness.cli._fitting import columns, fitted, show
 from harness.cli._options import html_option, verbose_option
+from harness.cli._terminal_width import columns, fitted, show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
 
 if TYPE_CHECKING:
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
     from harness.judging.verdict import Verdict
     from harness.report import Matrix
 
@@ -56,7 +56,7 @@ def report(
     is a DIR for this command too. The timeline comes from the journal: tasks with their processes and steps, faults
     with the time until a peer failed and until the next step, and links.
     """
-    from harness.cli._written import check_written
+    from harness.cli._output_files import check_written
     from simulator import UsageError
 
     try:
@@ -93,7 +93,7 @@ def report(
 
 def _verified(directory: Path) -> list[Path]:
     """The verified runs in what `lockstep verify --out` has written, or in one strategy's folder of it."""
-    from harness.saved import VERDICT
+    from harness.saved_run import VERDICT
 
     if (directory / VERDICT).exists():
         return [directory]
@@ -109,8 +109,8 @@ def _holds_runs(directory: Path) -> bool:
 def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> None:
     if html is None and trace is None:
         return
-    from harness.cli._written import write_page, write_trace
-    from harness.damaged import reading
+    from harness.cli._output_files import write_page, write_trace
+    from harness.damaged_files import reading
     from harness.report.timeline import read_timelines, timeline_page, trace_json
 
     with reading(directory):
@@ -124,7 +124,7 @@ def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> 
 
 
 def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
-    from harness.damaged import reading
+    from harness.damaged_files import reading
     from harness.report.timeline import as_data, journals, lines, read_timelines
     from simulator import UsageError
     from simulator.journal.journal import is_cut_off
@@ -143,8 +143,8 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
 
 
 def _matrix(directory: Path, html: Path | None, form: str) -> int:
-    from harness.cli._written import write_page
-    from harness.damaged import reading
+    from harness.cli._output_files import write_page
+    from harness.damaged_files import reading
     from harness.report.diff import read_matrix
     from harness.report.pages import matrix_page
 
@@ -162,17 +162,17 @@ def _matrix(directory: Path, html: Path | None, form: str) -> int:
     return 0
 
 
-def _failed(matrix: Matrix) -> Iterator[Reported]:
+def _failed(matrix: Matrix) -> Iterator[ReportedVerdict]:
     """What the verdicts of failed tests say; nothing of a test that expects a mistake and finds it."""
     from harness.judging.diagnostics import Diagnostic
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
 
     for cell in matrix.cells:
         for verdict in cell.verdicts if cell.outcome == "FAIL" else ():
             if (told := verdict.get("diagnostic")) is not None:
                 found = msgspec.convert(told, Diagnostic)
                 file = cell.test.partition("::")[0]
-                yield Reported(file, found.program, found.strategy, verdict.get("seconds", 0.0), found)
+                yield ReportedVerdict(file, found.program, found.strategy, verdict.get("seconds", 0.0), found)
 
 
 def _matrix_lines(matrix: Matrix) -> Iterator[str]:
@@ -185,7 +185,7 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
 
 def _judge_all(directory: Path, judged: list[Path], html: Path | None, form: str, *, verbose: bool) -> int:
     """Judge each run again; one that has left no verdict has failed."""
-    from harness.cli._written import write_verdicts
+    from harness.cli._output_files import write_verdicts
 
     unjudged = [
         path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)

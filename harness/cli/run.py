@@ -10,7 +10,6 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
@@ -23,8 +22,9 @@ from harness.cli._options import (
     restart_options,
     timeout_option,
 )
+from harness.cli._output_files import check_written, write_page
 from harness.cli._saved_job import Job, check_place
-from harness.cli._written import check_written, write_page
+from harness.cli._terminal_width import show
 from harness.report.timeline import timeline_page
 
 if TYPE_CHECKING:

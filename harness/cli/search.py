@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     machines_options,
@@ -23,11 +22,12 @@ from harness.cli._options import (
     timeout_option,
     try_out,
 )
+from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
-    from harness.search import Acceptance, Hunt, Outcome, Search, Subject
+    from harness.search import Acceptance, Hunt, PlanOutcome, Search, Subject
     from harness.search.corpus import Corpus
-    from harness.search.drawing import Space
+    from harness.search.plan_strategy import Space
     from simulator import FaultPlan
 
 __all__ = ["search"]
@@ -120,14 +120,14 @@ def search(program: str, **options: Any) -> int:
 
 
 def _search(program: str, options: dict[str, Any]) -> int:
-    from harness.running.places import on_machines
+    from harness.running.machine_files import on_machines
     from harness.search import Acceptance, subject_of
     from harness.search.corpus import Corpus, read_corpus, write_corpus
-    from harness.search.drawing import Space
+    from harness.search.plan_strategy import Space
     from harness.search.profiles import choose_kinds, profile_of
-    from harness.search.rooms import room_of
-    from harness.search.writing import name_of_test
-    from harness.subject.over import Over
+    from harness.search.pytest_file import name_of_test
+    from harness.search.venue import room_of
+    from harness.subject.machines import Over
     from harness.subject.strategies import strategy_case
     from simulator import FaultPlan
     from simulator.units import parse_duration
@@ -187,7 +187,7 @@ def _searching(
     from harness.search import Search
     from simulator.units import parse_duration
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         return subject.run(plan, seconds=max(1.0, searching.left))
 
     budget = parse_duration(options["budget"], "budget")
@@ -195,7 +195,7 @@ def _searching(
     return searching
 
 
-def _say(why: str, number: int, plan: FaultPlan, outcome: Outcome) -> None:
+def _say(why: str, number: int, plan: FaultPlan, outcome: PlanOutcome) -> None:
     from harness.search import describe_plan
 
     label = f"{number:4}" if why == "plan" else "   -"
@@ -231,7 +231,7 @@ def _reported(
     return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED
 
 
-def _done_there(outcome: Outcome) -> str:
+def _done_there(outcome: PlanOutcome) -> str:
     """What was about to be done where the faults struck, as far as the plan does not say it."""
     told = [str(point) for point in outcome.shown.met if point is not None and point.what]
     return f"\nstruck at {'; '.join(told)}" if told else ""
@@ -272,7 +272,7 @@ def _summary(hunt: Hunt) -> str:
 def _as_json(
     hunt: Hunt,
     plan: FaultPlan | None,
-    outcome: Outcome | None,
+    outcome: PlanOutcome | None,
     path: Path | None,
     options: dict[str, Any],
     *,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from harness.cli._fitting import show
+from harness.cli._terminal_width import show
 from harness.subject.strategies import StrategyCase, catalogue
 
 __all__ = ["strategies"]

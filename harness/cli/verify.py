@@ -15,7 +15,6 @@ import msgspec
 from harness.cli._baseline import Baseline, baseline_options
 from harness.cli._cures import check_fix, fix_options, told_cure, tried
 from harness.cli._exits import Exit, of_outcome, worst
-from harness.cli._fitting import show
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
@@ -29,12 +28,13 @@ from harness.cli._options import (
     timeout_option,
     verbose_option,
 )
+from harness.cli._output_files import check_written, write_verdicts
 from harness.cli._scripts import names_of, script_of, script_options
+from harness.cli._terminal_width import show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, told_phases, write
-from harness.cli._written import check_written, write_verdicts
 
 if TYPE_CHECKING:
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
     from harness.judging.verdict import Verdict
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
@@ -190,7 +190,7 @@ def _check(options: dict[str, Any]) -> None:
 
 
 def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
-    from harness.subject.over import Over
+    from harness.subject.machines import Over
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
 
@@ -225,7 +225,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
     if hardware == "cpu" and over is None:
         _begin(under_test)
     from harness.running.interpreter import Interpreter
-    from harness.running.places import check_machines
+    from harness.running.machine_files import check_machines
 
     # What is wrong with the command line is said before it is said that something runs.
     for case in cases:
@@ -257,8 +257,8 @@ def _disturbed_by(options: dict[str, Any]) -> str:
 
 
 def _given(
-    baseline: Baseline, code: Exit, plain: dict[str, Any], each: Reported, *, said: bool
-) -> tuple[Exit, dict[str, Any], Reported]:
+    baseline: Baseline, code: Exit, plain: dict[str, Any], each: ReportedVerdict, *, said: bool
+) -> tuple[Exit, dict[str, Any], ReportedVerdict]:
     """What came of a strategy, given what is known to be wrong."""
     code, each, added = baseline.judged(code, each, said=said)
     return code, {**plain, **added}, each
@@ -282,7 +282,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase], *, page: bool = Fa
     Raises:
         UsageError: one of them holds something else than a run.
     """
-    from harness.kept import VERDICT, holds_verdicts, run_directory
+    from harness.run_directory import VERDICT, holds_verdicts, run_directory
     from simulator.machines.local.scratch import scratch
     from simulator.out import OutDirectory
 
@@ -313,7 +313,7 @@ def _folders(out: Path | None, cases: Sequence[StrategyCase], *, page: bool = Fa
 
 def _one(
     program: Program, named: str, case: StrategyCase, asked: dict[str, Any], options: dict[str, Any]
-) -> tuple[Exit, dict[str, Any], Reported]:
+) -> tuple[Exit, dict[str, Any], ReportedVerdict]:
     from harness.errors import MissingHardware, NoRoom
     from harness.verify import verify as run_and_judge
     from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
@@ -359,15 +359,15 @@ def _one(
 
 def _failed(
     program: Program, named: str, case: StrategyCase, error: LockstepError, *, lacking: bool = False
-) -> Reported:
+) -> ReportedVerdict:
     """What ended before it could be judged."""
     from harness.judging.diagnostics import Diagnostic
     from harness.judging.diagnostics.codes import FAILED, LACKING
-    from harness.judging.diagnostics.formats import Reported
+    from harness.judging.diagnostics.formats import ReportedVerdict
 
     said, file = str(error).splitlines()[0], _file(program, named)
     found = Diagnostic("error", LACKING if lacking else FAILED, said, program.name, case.name)
-    return Reported(file, program.name, case.name, 0.0, found)
+    return ReportedVerdict(file, program.name, case.name, 0.0, found)
 
 
 def _file(program: Program, named: str) -> str:
@@ -396,7 +396,7 @@ def _tasks(error: RunFailed) -> dict[str, Any]:
     }
 
 
-def _not_judged(failed: Reported, options: dict[str, Any], error: str, tasks: dict[str, Any]) -> dict[str, Any]:
+def _not_judged(failed: ReportedVerdict, options: dict[str, Any], error: str, tasks: dict[str, Any]) -> dict[str, Any]:
     """The object of a run that ended before it could be judged, with the same keys as a verdict and `error`."""
     return {
         "program": failed.program,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.cures.curing import Cured, Uncured, cured
+from harness.cures.trials import NoCure, TriedCure, try_cures
 
-__all__ = ["Cured", "Uncured", "cured"]
+__all__ = ["NoCure", "TriedCure", "try_cures"]

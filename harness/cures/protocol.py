@@ -12,7 +12,7 @@ from typing import Protocol, TypeVar
 from harness.judging.culprit.kinds import KINDS, REPORT
 from harness.judging.diagnostics import Label
 
-__all__ = ["NUMBERS", "REPLICAS", "Cure", "Source", "called", "lines_of", "names_replicas", "targets"]
+__all__ = ["NUMBERS", "REPLICAS", "Cure", "CureSource", "called", "lines_of", "names_replicas", "targets"]
 
 NUMBERS = (
     "loss_matches_reference",
@@ -33,7 +33,7 @@ _Node = TypeVar("_Node", bound=ast.expr | ast.stmt)
 
 
 @dataclass(frozen=True)
-class Source:
+class CureSource:
     """A file of a program, with what a diagnostic says of it.
 
     Attributes:
@@ -160,7 +160,7 @@ class Cure(Protocol):
     def codes(self) -> tuple[str, ...]:
         """Of the diagnostics that it may be for."""
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         """The text of the file with each change that may mend it, the likeliest first."""
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.evidence.mapped import looked_at
+from harness.evidence.memory_map import note_access
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ class Array(msgspec.Struct, frozen=True, array_like=True, eq=False):
         """Return the values; bfloat16 comes back widened to float32."""
         import numpy as np
 
-        looked_at(self.data.nbytes)
+        note_access(self.data.nbytes)
         return np.frombuffer(self.data, dtype=_STORED_AS.get(self.dtype, self.dtype)).reshape(self.shape)
 
     def __eq__(self, other: object) -> bool:
@@ -50,7 +50,7 @@ class Array(msgspec.Struct, frozen=True, array_like=True, eq=False):
             return False
         if self.data is other.data:
             return True
-        looked_at(self.data.nbytes + other.data.nbytes)
+        note_access(self.data.nbytes + other.data.nbytes)
         return np.array_equal(np.frombuffer(self.data, np.uint8), np.frombuffer(other.data, np.uint8))
 
     def __ne__(self, other: object) -> bool:

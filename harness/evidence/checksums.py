@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 
-from harness.kept import SUMS
+from harness.run_directory import SUMS
 
 __all__ = ["not_as_saved", "note_sums"]
 

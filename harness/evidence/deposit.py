@@ -20,7 +20,7 @@ import msgspec
 from harness.evidence.steps import EvidenceReader, loose_steps
 from harness.evidence.trace import Header, chief_first
 
-__all__ = ["JUDGED", "Job", "Training", "digest_of", "ended", "opened", "trainings", "variables_of"]
+__all__ = ["JUDGED", "DepositJob", "Training", "digest_of", "ended", "opened", "trainings", "variables_of"]
 
 JUDGED = "judged.jsonl"
 _JOB, _PART, _ENDED = "job.json", ".part", "ended"
@@ -28,7 +28,7 @@ _READ_BY_LIBRARIES = ("TF_", "KERAS_", "XLA_", "NVIDIA_TF32_OVERRIDE")
 _OF_CLUSTERS = "TF_CONFIG"
 
 
-class Job(msgspec.Struct, frozen=True):
+class DepositJob(msgspec.Struct, frozen=True):
     """What a process is and runs.
 
     Attributes:
@@ -63,7 +63,7 @@ def variables_of(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def opened(deposit: Path, job: Job) -> Path:
+def opened(deposit: Path, job: DepositJob) -> Path:
     """A folder for a process, which tells whose it is.
 
     Raises:
@@ -97,7 +97,7 @@ class Training:
         folders: of these processes, by what each is.
     """
 
-    def __init__(self, number: int, folders: Mapping[Path, Job]) -> None:
+    def __init__(self, number: int, folders: Mapping[Path, DepositJob]) -> None:
         self.number = number
         self.folders = dict(sorted(folders.items(), key=lambda each: chief_first(each[1].header.task)))
         self.job = next(iter(self.folders.values()))
@@ -121,15 +121,15 @@ class Training:
             return sum(path.stat().st_size for path in found if path is not None)
         return 0
 
-    def readers(self) -> list[tuple[Job, EvidenceReader]]:
+    def readers(self) -> list[tuple[DepositJob, EvidenceReader]]:
         """What reads the steps of each."""
         return [(job, EvidenceReader(folder)) for folder, job in self.folders.items()]
 
 
 def trainings(deposit: Path) -> list[Training]:
     """Those of a deposit, in the order in which they began."""
-    found: dict[int, dict[Path, Job]] = {}
+    found: dict[int, dict[Path, DepositJob]] = {}
     for path in deposit.glob(f"*.*/{_JOB}"):
         number = int(path.parent.name.rpartition(".")[2])
-        found.setdefault(number, {})[path.parent] = msgspec.json.decode(path.read_bytes(), type=Job)
+        found.setdefault(number, {})[path.parent] = msgspec.json.decode(path.read_bytes(), type=DepositJob)
     return [Training(number, folders) for number, folders in sorted(found.items())]

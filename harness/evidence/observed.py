@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.latest import Latest
+from harness.evidence.lru_cache import LruCache
 from harness.evidence.sums import exact_sum
 from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 
@@ -148,7 +148,7 @@ class History(Mapping["int | None", "dict[str, Observed]"]):
             for moment in moments(run, aligned_to)
             if any(items(record, observable) is not None for record in moment.records)
         }
-        self._latest = Latest(_KEPT_BYTES, self._put_together, _size)
+        self._latest = LruCache(_KEPT_BYTES, self._put_together, _size)
 
     def _put_together(self, step: int | None) -> dict[str, Observed]:
         return _global_values(self._moments[step], self._observable)

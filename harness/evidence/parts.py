@@ -13,13 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.found import FOUND, FoundFiles
+from harness.evidence.corrupt_values import CorruptValue, read_corrupt_values
 from harness.evidence.links import Links, read_links
+from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
-from harness.evidence.seen import with_steps
 from harness.evidence.steps import evidence_folder, segment_of
-from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
+from harness.evidence.witness_values import with_steps
 
 __all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts"]
 
@@ -40,7 +40,7 @@ class Part:
     trace: RunTrace
     common: int
     furthest: int
-    struck: tuple[Struck, ...] = ()
+    struck: tuple[CorruptValue, ...] = ()
     evidence: tuple[str, ...] = ()
 
 
@@ -67,7 +67,7 @@ class Parts:
     saved: tuple[str, ...] = ()
     must_resume: bool = False
     links: Links | None = None
-    struck: tuple[Struck, ...] = ()
+    struck: tuple[CorruptValue, ...] = ()
     saves: Saves | None = None
     later: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ class _Incarnation:
     trace: ClientTrace
     began: float
     files: dict[str, float]
-    struck: tuple[Struck, ...]
+    struck: tuple[CorruptValue, ...]
     evidence: str
 
 
@@ -110,7 +110,7 @@ def read_parts(directory: Path) -> Parts:
     numbered = [path for path in traces.iterdir() if path.name.isdigit()] if traces.exists() else []
     folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]
     names = sorted({file.stem for folder in folders for file in folder.glob("*.trace")})
-    struck = read_struck(directory)
+    struck = read_corrupt_values(directory)
     read = {name: [found for folder in folders if (found := _read(folder, name, struck)) is not None] for name in names}
     by_client = {name: found for name, found in read.items() if found}
     if not by_client:
@@ -166,7 +166,7 @@ def _files(by_client: Iterable[Sequence[_Incarnation]]) -> dict[Process, tuple[s
     return {(0, found.trace.header.task, found.number): tuple(found.files) for each in by_client for found in each}
 
 
-def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | None:
+def _read(folder: Path, stem: str, struck: Sequence[CorruptValue]) -> _Incarnation | None:
     """The trace of one process; None if it died before it had begun one."""
     try:
         trace = with_steps(read_client(folder / f"{stem}.trace"))
@@ -180,7 +180,7 @@ def _read(folder: Path, stem: str, struck: Sequence[Struck]) -> _Incarnation | N
     return _Incarnation(process[1], trace, found.began, found.files, own, left)
 
 
-def _struck(incarnations: Iterable[_Incarnation]) -> tuple[Struck, ...]:
+def _struck(incarnations: Iterable[_Incarnation]) -> tuple[CorruptValue, ...]:
     return tuple(each for found in incarnations for each in found.struck)
 
 

@@ -17,7 +17,7 @@ import msgspec
 
 from harness.evidence.arrays import Array
 from harness.evidence.averages import Average
-from harness.evidence.mapped import give_back, looked_at, mapped
+from harness.evidence.memory_map import map_file, note_access, release_pages
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
 
@@ -258,8 +258,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
 class Step(msgspec.Struct, frozen=True, tag=True):
     """One call of `record.step`: `index` counts from 1 within the program, `at` is CLOCK_MONOTONIC in seconds.
 
-    `seen` is in no file: what was seen of this step by itself is put beside it by `harness.evidence.seen`. `logged` is
-    the Keras whose callback has reported it, `keras` or `tf_keras`.
+    `seen` is in no file: `harness.evidence.witness_values` puts what was seen of this step by itself beside it.
+    `logged` is the Keras whose callback has reported it, `keras` or `tf_keras`.
     """
 
     index: int
@@ -430,7 +430,7 @@ def frames(path: Path, *, changed: bool = False) -> Iterator[Frame | None]:
         ValueError: the file is damaged.
         OSError: it cannot be read.
     """
-    data = mapped(path, changed=changed)
+    data = map_file(path, changed=changed)
     position = 0
     while position < len(data):
         (length,) = LENGTH.unpack_from(data, position) if position + LENGTH.size <= len(data) else (len(data),)
@@ -443,7 +443,7 @@ def frames(path: Path, *, changed: bool = False) -> Iterator[Frame | None]:
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"{path} is damaged at byte {position}: {error}") from error
         position += length
-        looked_at(length)
+        note_access(length)
 
 
 def read_client(path: Path) -> ClientTrace:
@@ -472,7 +472,7 @@ def read_client(path: Path) -> ClientTrace:
             final = frame
         elif frame is not None:
             counters = frame
-    give_back()  # the system reads ahead, and only the frames' heads are needed now
+    release_pages()  # the system reads ahead, and only the frames' heads are needed now
     if header is None:
         raise NoHeader(f"{path} is not a trace: it holds no header")
     whole = isinstance(frame, Counters)  # a recorder counts when it is closed

@@ -12,8 +12,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace, Seen
+from harness.evidence.witness_values import rows_of
 from harness.judging.laws.protocol import Finding
 from harness.judging.native_scale import SCALED
 from harness.judging.reduction import gradients_of, multiple

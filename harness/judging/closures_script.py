@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.evidence.seen import rows_of
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import RunTrace
+from harness.evidence.witness_values import rows_of
 from harness.judging.closures_collected import added_up, as_one_worker, updates_apart
 from harness.judging.closures_scaled import scaled_otherwise
 from harness.judging.closures_shared import badly_shared
@@ -16,13 +16,13 @@ from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
 from harness.subject.script import Updates
 
-__all__ = ["SERVERS", "Alone", "not_comparable", "why_not_judged", "wrong_together"]
+__all__ = ["SERVERS", "SingleWorkerScript", "not_comparable", "why_not_judged", "wrong_together"]
 
 SERVERS = "the script's own branch for workers and parameter servers was not run"
 
 
 @dataclass(frozen=True)
-class Alone:
+class SingleWorkerScript:
     """What a script with a coordinator leaves that is run on one device and told of a single worker.
 
     Attributes:
@@ -66,7 +66,7 @@ def not_comparable(
         )
 
 
-def wrong_together(run: RunTrace, alone: Alone, updates: Updates | None) -> Iterator[Finding]:
+def wrong_together(run: RunTrace, alone: SingleWorkerScript, updates: Updates | None) -> Iterator[Finding]:
     """What is wrong with several workers, of a run that is what its reference is, in which no task was started again.
 
     Args:
@@ -85,7 +85,7 @@ def wrong_together(run: RunTrace, alone: Alone, updates: Updates | None) -> Iter
         yield from scaled_otherwise(run, alone.follows, updates)
 
 
-def why_not_judged(runs: Sequence[RunTrace], alone: Alone, updates: Updates | None) -> Iterator[str]:
+def why_not_judged(runs: Sequence[RunTrace], alone: SingleWorkerScript, updates: Updates | None) -> Iterator[str]:
     """Where a script that is what its reference is may do something else with several workers than with one.
 
     Args:

@@ -11,8 +11,8 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from harness.evidence.seen import rows_of
 from harness.evidence.trace import RunTrace
+from harness.evidence.witness_values import rows_of
 from harness.judging.laws.protocol import Finding
 from harness.judging.wording import joined
 

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from harness.evidence.observed import OBSERVABLES
-from harness.judging.alone import StepsAlone
 from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, by_proof
-from harness.judging.course import Course
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
 from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.explain.set_by_each_worker import SET_BY_EACH
 from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.losses import Course
 from harness.judging.resolution import FINER, Resolution
+from harness.judging.wrong_steps import StepsAlone
 from harness.relations import Counterexample, Proof
 from harness.subject.devices import hardware_of
 

@@ -12,11 +12,11 @@ from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Judgement
 from harness.judging.resolution import joined
 
-__all__ = ["Judged", "judge_parts"]
+__all__ = ["JudgedRun", "judge_parts"]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRun:
     """What the laws say of a run.
 
     Attributes:
@@ -30,7 +30,7 @@ class Judged:
     last: Case
 
 
-def judge_parts(parts: Parts, reference: Reference) -> Judged:
+def judge_parts(parts: Parts, reference: Reference) -> JudgedRun:
     """What the laws say of every part.
 
     A run that began again at step 1 is no finding if nothing had been saved, unless it was to show that it resumes.
@@ -41,7 +41,7 @@ def judge_parts(parts: Parts, reference: Reference) -> Judged:
             cases[number] = aligned_cases(parts, other)[number]
     found = [tuple(_placed(judgement, case.where) for judgement in judge_all(case)) for case in cases]
     wrong = [case for case, judgements in zip(cases, found, strict=True) if _broken(judgements)]
-    return Judged(_joined(found), wrong[0] if wrong else cases[-1], cases[-1])
+    return JudgedRun(_joined(found), wrong[0] if wrong else cases[-1], cases[-1])
 
 
 def _broken(judgements: Sequence[Judgement]) -> bool:

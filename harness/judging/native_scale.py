@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["SCALED", "Native", "adds_up", "factor_of", "times_of"]
+__all__ = ["SCALED", "NativeRun", "adds_up", "factor_of", "times_of"]
 
 SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
@@ -29,7 +29,7 @@ _EXACT = 1e-3
 
 
 @dataclass(frozen=True)
-class Native:
+class NativeRun:
     """What is known from a script as it is on one device, told of one replica, that has followed the run.
 
     Attributes:

@@ -47,7 +47,7 @@ class Element(msgspec.Struct, frozen=True):
         return f"{where} at the end" if self.step is None else f"{where} at step {self.step}"
 
 
-class OfWholes(msgspec.Struct, frozen=True):
+class TensorResolution(msgspec.Struct, frozen=True):
     """Of tensors as wholes, each at each step.
 
     Attributes:
@@ -82,7 +82,7 @@ class Resolution(msgspec.Struct, frozen=True, rename={"unjudged": "not_judged"},
     unjudged: int = 0
     tightest: Element | None = None
     loosest: Element | None = None
-    wholes: OfWholes | None = None
+    wholes: TensorResolution | None = None
 
     @property
     def share_unjudged(self) -> float:
@@ -142,7 +142,7 @@ class Resolving:
     def add_whole(self, step: int | None, name: str, factor: float, rest: float) -> None:
         """Take in the bounds of one tensor as a whole."""
         of = [Element(bound, step, name) if bound <= JUDGED_PART else None for bound in (factor, rest)]
-        new = Resolution(wholes=OfWholes(1, *of))
+        new = Resolution(wholes=TensorResolution(1, *of))
         self.result = new if self.result is None else joined([self.result, new])
 
 
@@ -177,11 +177,11 @@ def joined(found: Iterable[Resolution]) -> Resolution:
     )
 
 
-def _joined_wholes(found: Sequence[OfWholes]) -> OfWholes | None:
+def _joined_wholes(found: Sequence[TensorResolution]) -> TensorResolution | None:
     def loosest(elements: Iterable[Element | None]) -> Element | None:
         return max(filter(None, elements), key=lambda place: place.error, default=None)
 
     if not found:
         return None
     tensors = sum(each.tensors for each in found)
-    return OfWholes(tensors, loosest(each.factor for each in found), loosest(each.rest for each in found))
+    return TensorResolution(tensors, loosest(each.factor for each in found), loosest(each.rest for each in found))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.deposit import Job
+from harness.evidence.deposit import DepositJob
 from harness.evidence.trace import Seen
 from harness.live.state import replicas_of
 
@@ -28,7 +28,7 @@ _ROUNDING = 1e-4
 """Of its largest element a gradient may be so far from another computation of it."""
 
 
-def contributed(jobs: Sequence[tuple[Job, Seen]]) -> dict[str, dict[str, _Gradient]]:
+def contributed(jobs: Sequence[tuple[DepositJob, Seen]]) -> dict[str, dict[str, _Gradient]]:
     """The gradients of each replica, by its name."""
     found: dict[str, dict[str, _Gradient]] = {}
     for job, seen in jobs:

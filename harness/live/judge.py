@@ -16,17 +16,17 @@ from typing import Any
 
 import msgspec
 
-from harness.asked import Asked
-from harness.attempts import Attempt, judged_by
+from harness.attempts import JudgedAttempt, judged_by
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings
 from harness.judging.verdict import Verdict
-from harness.live.composing import compose, seen_of
+from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.state import Divergence, begun_apart, divergences, replicas_of
+from harness.request import VerifyRequest
 from harness.running.reference import reference_runs
-from harness.running.scripted import ready
+from harness.running.script_checks import ready
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import strategy_case
@@ -199,13 +199,13 @@ class Judge:
                 text = f"contributed another gradient of {name} than one device computes from the same rows"
                 yield StepFinding("computation", "contributions", text, replica=replica)
 
-    def _attempt(self, training: Training, steps: int, directory: Path) -> Attempt:
+    def _attempt(self, training: Training, steps: int, directory: Path) -> JudgedAttempt:
         case = strategy_case(training.job.header.strategy)
         program = ready(Program.of_script(self._script(training, steps)), case, None, prove=False)
         variables = (*training.job.variables.items(), *program.variables)
         program = dataclasses.replace(program, variables=variables)
-        asked = Asked("derived", False, False, False, _SEED, self._timeout, stream=False, keep=False)
-        return Attempt(program, case, None, directory, asked, time.monotonic())
+        asked = VerifyRequest("derived", False, False, False, _SEED, self._timeout, stream=False, keep=False)
+        return JudgedAttempt(program, case, None, directory, asked, time.monotonic())
 
     def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, dict[int, str]]:
         """What is found of steps, and why single ones cannot be judged, by their place among these from 1."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.evidence.comparing import differing_bits
-from harness.evidence.deposit import Job, Training
+from harness.evidence.deposit import DepositJob, Training
 from harness.evidence.digests import Digest, digests_of
 from harness.evidence.trace import Array, is_statistics
 from harness.live.findings import StepFinding
@@ -55,7 +55,7 @@ class Divergence(msgspec.Struct, frozen=True):
         return self.step <= step if self.between else self.step < step
 
 
-def replicas_of(job: Job) -> list[str]:
+def replicas_of(job: DepositJob) -> list[str]:
     """What the replicas of a process are called."""
     count = job.header.local_replicas
     return [job.header.task] if count == 1 else [f"{job.header.task} replica {number}" for number in range(count)]

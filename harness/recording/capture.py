@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, Value, Variable
-from harness.recording.accepted import EXAMPLES, VARIABLES, Place, array_of, came, check_dtype, key_of
 from harness.recording.layouts import copies_of, is_laid_out, own_rows
+from harness.recording.record_values import EXAMPLES, VARIABLES, ValuePlace, array_of, check_dtype, key_of, value_text
 from harness.recording.shards import grouped, name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -29,7 +29,7 @@ _TASK = re.compile(r"[a-z_]+:\d+")
 _IDS_MAX = 2**63 - 1
 
 
-def named(values: Any, prefix: str, place: Place) -> list[tuple[str, Any, Place]]:
+def named(values: Any, prefix: str, place: ValuePlace) -> list[tuple[str, Any, ValuePlace]]:
     """Every value with its name, and where it stands: under the keys of a mapping, else at its position."""
     if isinstance(values, Mapping):
         return [(key_of(key, place), value, place.entry(key)) for key, value in values.items()]
@@ -38,7 +38,7 @@ def named(values: Any, prefix: str, place: Place) -> list[tuple[str, Any, Place]
     return [(f"{prefix}[{index}]", value, place.entry(index)) for index, value in enumerate(values)]
 
 
-def capture_value(strategy: Any, name: str, value: Any, place: Place) -> Value:
+def capture_value(strategy: Any, name: str, value: Any, place: ValuePlace) -> Value:
     """One loss, gradient, metric or prediction.
 
     Raises:
@@ -52,7 +52,7 @@ def capture_value(strategy: Any, name: str, value: Any, place: Place) -> Value:
     return Value(name=name, parts=tuple(_array(part, place) for part in parts), per_replica=per_replica)
 
 
-def capture_values(strategy: Any, values: Any, prefix: str, place: Place) -> tuple[Value, ...]:
+def capture_values(strategy: Any, values: Any, prefix: str, place: ValuePlace) -> tuple[Value, ...]:
     """A mapping or sequence of values; `None` entries (a variable without gradient) are left out.
 
     Raises:
@@ -65,7 +65,7 @@ def capture_values(strategy: Any, values: Any, prefix: str, place: Place) -> tup
     )
 
 
-def check_variables(variables: Any, place: Place) -> None:
+def check_variables(variables: Any, place: ValuePlace) -> None:
     """Look at all variables before anything is read from one or, by a rerun with noise, written to it.
 
     Raises:
@@ -74,7 +74,7 @@ def check_variables(variables: Any, place: Place) -> None:
     _named_variables(variables, replace(place, accepted=VARIABLES))
 
 
-def capture_variables(strategy: Any, variables: Any, place: Place) -> tuple[Variable, ...]:
+def capture_variables(strategy: Any, variables: Any, place: ValuePlace) -> tuple[Variable, ...]:
     """Variables in any nesting of sequences, or a mapping from name to variable, with all copies in this process.
 
     The shards into which a parameter-server partitioner splits a variable along its first axis are put together again,
@@ -90,7 +90,7 @@ def capture_variables(strategy: Any, variables: Any, place: Place) -> tuple[Vari
     )
 
 
-def variable_groups(strategy: Any, variables: Any, place: Place) -> list[tuple[str, list[Any]]]:
+def variable_groups(strategy: Any, variables: Any, place: ValuePlace) -> list[tuple[str, list[Any]]]:
     """Each variable under the name that it is recorded by: one object, or its shards in their order.
 
     Raises:
@@ -118,7 +118,7 @@ def _leaves(variables: Any, at: str = "") -> list[tuple[str, Any]]:
     return [(at, variables)]
 
 
-def _named_variables(variables: Any, place: Place) -> list[tuple[str, Any, Place]]:
+def _named_variables(variables: Any, place: ValuePlace) -> list[tuple[str, Any, ValuePlace]]:
     if isinstance(variables, Mapping):
         given = [(key_of(key, place), item, place.entry(key)) for key, item in variables.items()]
     else:
@@ -136,20 +136,20 @@ def _is_variable(value: Any) -> bool:
     return is_keras_variable(value) or isinstance(value, (tf.Variable, ShardedVariable))
 
 
-def _check_variable(value: Any, place: Place) -> None:
+def _check_variable(value: Any, place: ValuePlace) -> None:
     if not _is_variable(value):
         holds = getattr(value, "variables", None)
-        raise place.refused(came(value), "give its .variables" if holds is not None else "")
+        raise place.refused(value_text(value), "give its .variables" if holds is not None else "")
     check_dtype(tensor_of(value), tensor_of(value).dtype.name, place)
 
 
-def _capture_shards(name: str, shards: list[Any], place: Place) -> Variable:
+def _capture_shards(name: str, shards: list[Any], place: ValuePlace) -> Variable:
     import numpy as np
 
     return Variable(name=name, copies=(Array.of(np.concatenate([_array(each, place).numpy() for each in shards])),))
 
 
-def _capture_one(strategy: Any, name: str, variable: Any, place: Place) -> Variable:
+def _capture_one(strategy: Any, name: str, variable: Any, place: ValuePlace) -> Variable:
     import tensorflow as tf
 
     inner = tensor_of(variable)
@@ -164,7 +164,7 @@ def _capture_one(strategy: Any, name: str, variable: Any, place: Place) -> Varia
 
 
 def capture_examples(
-    strategy: Any, examples: Any, place: Place
+    strategy: Any, examples: Any, place: ValuePlace
 ) -> tuple[tuple[tuple[int, ...], ...], tuple[str, ...] | None]:
     """Example ids, one tuple per local replica; of a mapping by task also the task of each tuple.
 
@@ -183,10 +183,10 @@ def capture_examples(
     return tuple(ids for _, ids in found), tuple(task for task, _ in found)
 
 
-def _ids(part: Any, place: Place) -> tuple[int, ...]:
+def _ids(part: Any, place: ValuePlace) -> tuple[int, ...]:
     array = own_rows(part) if is_laid_out(part) else _array(part, place).numpy()
     if array.size and array.dtype.kind not in "iu":
-        raise place.refused(came(array), "cast them if they are whole numbers")
+        raise place.refused(value_text(array), "cast them if they are whole numbers")
     if array.dtype.kind == "u" and array.size and int(array.max()) > _IDS_MAX:
         raise ValueError(f"{place.call} got {int(array.max())} in {place.what}: ids fit into int64; use a shorter hash")
     return tuple(array.ravel().tolist())
@@ -204,7 +204,7 @@ def _parts(strategy: Any, value: Any) -> tuple[tuple[Any, ...], bool]:
     return (value,), False
 
 
-def _array(value: Any, place: Place) -> Array:
+def _array(value: Any, place: ValuePlace) -> Array:
     """The numbers of one tensor, variable, array or number, dense or with the lengths of its rows."""
     import tensorflow as tf
 
@@ -216,7 +216,7 @@ def _array(value: Any, place: Place) -> Array:
     if isinstance(value, tf.IndexedSlices):
         check_dtype(value, value.dtype.name, place)
         if value.dense_shape is None:
-            raise place.refused(came(value), "it has no dense_shape")
+            raise place.refused(value_text(value), "it has no dense_shape")
         value = tf.convert_to_tensor(value)
     if isinstance(value, (tf.Tensor, tf.Variable)) and hasattr(value, "numpy"):
         check_dtype(value, value.dtype.name, place)
@@ -224,5 +224,5 @@ def _array(value: Any, place: Place) -> Array:
             return Array.of(copies_of(value)[0])
         return Array.of(value.numpy())
     if isinstance(value, tf.Tensor) and not is_keras_variable(value):
-        raise place.refused(came(value), "it has no value outside of the graph that it is part of")
+        raise place.refused(value_text(value), "it has no value outside of the graph that it is part of")
     return Array.of(array_of(value, place))

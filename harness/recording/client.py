@@ -14,22 +14,22 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.evidence.found import note_found, traces_of
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
+from harness.evidence.restart_files import note_found, traces_of
 from harness.evidence.steps import RunEvidence, Segment, evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
-from harness.recording.rehearsing import rehearsing
-from harness.recording.steps.averaging import averaging, counted_as_one
+from harness.recording.default_seeds import own_shuffles, seeded_generators
+from harness.recording.integer_seeds import mend_seeds
+from harness.recording.serial_closures import serial_closures
+from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
-from harness.recording.turns import in_turns
-from harness.recording.unseeded import own_shuffles, seeded_generators
-from harness.recording.watch import Watch, Watching
+from harness.recording.tpu_rehearsal import tpu_rehearsal
+from harness.recording.watch import Watch, WatchOrder
 from harness.recording.watch.places import Places
-from harness.recording.whole_seeds import mend_seeds
 from harness.recording.work import working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
@@ -44,7 +44,7 @@ __all__ = [
     "OWN",
     "THERE",
     "Assignment",
-    "View",
+    "FileView",
     "as_here",
     "bound_threads",
     "check_devices",
@@ -66,7 +66,7 @@ OWN = "record"
 """The `record.directory` of machines that share none: a folder of each one's temporary files."""
 
 
-class View(msgspec.Struct, frozen=True):
+class FileView(msgspec.Struct, frozen=True):
     """A view of the file system that a client enters: which process holds it, and what is private in it.
 
     `written` has, by the folder where it is kept, the directory below which something is written in the view.
@@ -88,7 +88,7 @@ class View(msgspec.Struct, frozen=True):
 
 _PATIENCE_SECONDS = 10.0
 
-THERE = View(0, ())
+THERE = FileView(0, ())
 """One that is held on the machine of the task, which another machine knows nothing of."""
 
 
@@ -115,9 +115,9 @@ class Assignment(msgspec.Struct, frozen=True):
     incarnation: int = 0
     threads: int | None = None
     ahead: float = 0.0
-    watching: Watching | None = None
+    watching: WatchOrder | None = None
     witness: bool = True
-    view: View | None = None
+    view: FileView | None = None
     tf32: bool = False
     beside: int = 0
     keeps: bool = False
@@ -137,9 +137,9 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     Raises:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
+    from harness.recording.file_access import note_files
     from harness.recording.placement import placement_of
     from harness.recording.recorder import Recorder
-    from harness.recording.touched import note_files
 
     strategy = prepared(case, assignment := as_here(assignment))
     noise, watch = _companions(assignment, strategy)
@@ -221,7 +221,7 @@ def _closures(program: Program, *, turns: bool) -> Iterator[Closures]:
     """What the program asks of coordinators; with turns one closure is run at a time, so that each can be a step."""
     places = Places()
     closures = Closures(lambda: places.line() or program.name)
-    with listening(closures), in_turns() if turns else contextlib.nullcontext():
+    with listening(closures), serial_closures() if turns else contextlib.nullcontext():
         yield closures
 
 
@@ -264,7 +264,7 @@ def as_here(assignment: Assignment) -> Assignment:
     directory = Path(tempfile.gettempdir(), assignment.directory)
     for folder in (traces, directory):
         folder.mkdir(parents=True, exist_ok=True)
-    view = View(*view_of_machine()) if assignment.view == THERE else assignment.view
+    view = FileView(*view_of_machine()) if assignment.view == THERE else assignment.view
     return msgspec.structs.replace(assignment, traces=str(traces), directory=str(directory), view=view)
 
 
@@ -274,7 +274,7 @@ def _as_a_device_computes(
     """What is done on a CPU as devices do it, where that was asked for."""
     if assignment.tf32:
         return rounding_products()
-    return rehearsing(strategy) if case.rehearsed else contextlib.nullcontext()
+    return tpu_rehearsal(strategy) if case.rehearsed else contextlib.nullcontext()
 
 
 def prepared(case: StrategyCase, assignment: Assignment) -> Any:

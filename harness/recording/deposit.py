@@ -9,15 +9,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.deposit import Job, digest_of, ended, opened, variables_of
-from harness.evidence.steps import LooseWriter
+from harness.evidence.deposit import DepositJob, digest_of, ended, opened, variables_of
+from harness.evidence.steps import StepFileWriter
 from harness.evidence.trace import Header
 from harness.recording.client import uses_onednn, versions
-from harness.recording.scripts.adopting import adopting
-from harness.recording.steps import Leaving
+from harness.recording.scripts.strategy_adoption import adopt_strategy
+from harness.recording.steps import SampleWriter
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["Depositing"]
+__all__ = ["EvidenceDeposit"]
 
 _NAMES = {
     "MirroredStrategy": "mirrored-{replicas}",
@@ -41,7 +41,7 @@ class _Notes:
             sys.stderr.write(f"lockstep watch: {text}\n")
 
 
-class Depositing:
+class EvidenceDeposit:
     """Leaves the evidence of a training of this process, from when its strategy is built on.
 
     Args:
@@ -57,8 +57,8 @@ class Depositing:
         alone = "TF_CONFIG" not in os.environ
         seams = [seam for seam in all_seams() if _name(seam) not in _NOT_NEEDED]
         self._witness = Witness(None, 1, seams, alone=alone)
-        note, writer = self._note, LooseWriter(self._note)
-        self._leaving = self._witness.leave(lambda deliver: Leaving(every, writer, deliver, note))
+        note, writer = self._note, StepFileWriter(self._note)
+        self._leaving = self._witness.leave(lambda deliver: SampleWriter(every, writer, deliver, note))
         self._folder: Path | None = None
 
     @contextlib.contextmanager
@@ -66,7 +66,7 @@ class Depositing:
         """Within this context the training is seen."""
         import tensorflow as tf
 
-        with adopting(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
+        with adopt_strategy(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
             if tf.distribute.has_strategy():
                 self.built(tf.distribute.get_strategy())
             yield
@@ -94,7 +94,9 @@ class Depositing:
         task = f"worker:{number}" if clients > 1 else "local:0"
         header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
         script = str(Path(sys.argv[0]).absolute())
-        job = Job(header, script, tuple(sys.argv[1:]), str(Path.cwd()), digest_of(script), variables_of(os.environ))
+        job = DepositJob(
+            header, script, tuple(sys.argv[1:]), str(Path.cwd()), digest_of(script), variables_of(os.environ)
+        )
         self._folder = opened(self._out, job)
         self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
 

@@ -10,7 +10,6 @@ from typing import Any
 
 from harness.evidence.trace import Counters, Final, Header, Step
 from harness.evidence.writing import TraceWriter
-from harness.recording.accepted import Place, came, checked_call
 from harness.recording.capture import (
     capture_examples,
     capture_value,
@@ -23,6 +22,7 @@ from harness.recording.capture import (
 from harness.recording.closures import Closures
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
+from harness.recording.record_values import ValuePlace, checked_call, value_text
 from harness.recording.watch import Watch
 from harness.recording.witness import Witness
 from simulator.agent import current, now
@@ -176,7 +176,7 @@ class Recorder:
 
     def recorded_variables(self) -> list[tuple[str, list[Any]]]:
         """The variables that were reported last, each with its name, as one object or as its shards."""
-        given = [(variables, Place(call, "variables")) for call, variables in self._variables.items()]
+        given = [(variables, ValuePlace(call, "variables")) for call, variables in self._variables.items()]
         return [group for variables, place in given for group in variable_groups(self._strategy, variables, place)]
 
     def _write_step(
@@ -192,7 +192,7 @@ class Recorder:
         with checked_call(call), self._silently():
             self._reports(reported, step=True)
             captured = self._captured(call, reported, noise=self._nudging)
-            number = None if epoch is None else _epoch(epoch, Place(call, "epoch", "whole numbers of 64 bits"))
+            number = None if epoch is None else _epoch(epoch, ValuePlace(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
         if self.closures is not None:
             self._unjoined.update(dict.fromkeys(self.closures.open))
@@ -230,7 +230,7 @@ class Recorder:
         """The arrays of everything that one call reports; None for what was not given, or holds nothing."""
         found: dict[str, Any] = {}
         for observable, value in reported.items():
-            place = Place(call, observable)
+            place = ValuePlace(call, observable)
             if value is None:
                 found[observable] = None
             elif observable == "loss":
@@ -247,7 +247,7 @@ class Recorder:
         if (variables := reported.get("variables")) is not None:
             if noise is not None:
                 noise.nudge(flat_variables(variables))
-            found["variables"] = capture_variables(self._strategy, variables, Place(call, "variables")) or None
+            found["variables"] = capture_variables(self._strategy, variables, ValuePlace(call, "variables")) or None
             self._variables[call] = variables
         self._observed += _numbers(found)
         return found
@@ -271,11 +271,11 @@ class Recorder:
         self._writer.close()
 
 
-def _epoch(epoch: Any, place: Place) -> int:
+def _epoch(epoch: Any, place: ValuePlace) -> int:
     try:
         number = operator.index(epoch)
     except TypeError:
-        raise place.refused(came(epoch)) from None
+        raise place.refused(value_text(epoch)) from None
     if not -(2**63) <= number < 2**63:
         raise place.refused(f"the number {number}" if number.bit_length() < 200 else "a larger number")
     return number

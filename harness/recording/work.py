@@ -19,7 +19,7 @@ from unittest import mock
 from harness.evidence.trace import OUTSIDE, Work
 from harness.recording.flows import Flows
 
-__all__ = ["Working", "working"]
+__all__ = ["WorkCounts", "working"]
 
 _route = threading.local()
 _AUTOGRAPH = "/tensorflow/python/autograph/"
@@ -28,7 +28,7 @@ _DEVICE = re.compile(r"\b([a-z]+):(\d+)$", re.IGNORECASE)
 
 
 @dataclass
-class Working:
+class WorkCounts:
     """The counts so far; threads of several replicas add to them, under the interpreter's lock."""
 
     entered: Counter[int] = field(default_factory=Counter)
@@ -73,12 +73,12 @@ def _on(route: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def working(strategy: Any) -> Iterator[Working]:
+def working(strategy: Any) -> Iterator[WorkCounts]:
     """Count what the program does with this strategy, and others that are added, within the context."""
     import tensorflow as tf
     from tensorflow.python.distribute import cross_device_ops, cross_device_utils, distribute_lib, values
 
-    seen = Working(strategies=[strategy])
+    seen = WorkCounts(strategies=[strategy])
     launcher = cross_device_utils.CollectiveReplicaLauncher
     with contextlib.ExitStack() as stack:
 
@@ -102,7 +102,7 @@ def working(strategy: Any) -> Iterator[Working]:
         yield seen
 
 
-def _entering(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+def _entering(seen: WorkCounts, original: Callable[..., Any]) -> Callable[..., Any]:
     def entered(context: Any) -> Any:
         if context.strategy in seen.strategies and (replica := _number(context)) is not None:
             seen.entered[replica] += 1
@@ -111,7 +111,7 @@ def _entering(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]
     return entered
 
 
-def _placing(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+def _placing(seen: WorkCounts, original: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
 
     def device(name: Any) -> Any:
@@ -133,7 +133,7 @@ def _number(context: Any) -> int | None:
     return number if isinstance(number, int) else None
 
 
-def _differentiating(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+def _differentiating(seen: WorkCounts, original: Callable[..., Any]) -> Callable[..., Any]:
     import tensorflow as tf
 
     def gradient(tape: Any, *args: Any, **options: Any) -> Any:
@@ -147,7 +147,7 @@ def _differentiating(seen: Working, original: Callable[..., Any]) -> Callable[..
     return as_it_is
 
 
-def _reducing(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+def _reducing(seen: WorkCounts, original: Callable[..., Any]) -> Callable[..., Any]:
     def reduce(*args: Any, **options: Any) -> Any:
         seen.reduced += getattr(_route, "name", None) is None
         return original(*args, **options)
@@ -166,7 +166,7 @@ def _routed(route: str, original: Callable[..., Any]) -> Callable[..., Any]:
     return as_it_is
 
 
-def _helped(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
+def _helped(seen: WorkCounts, original: Callable[..., Any]) -> Callable[..., Any]:
     """What is eager is combined by helper threads, one a replica, while the caller waits."""
     import tensorflow as tf
 
@@ -181,7 +181,7 @@ def _helped(seen: Working, original: Callable[..., Any]) -> Callable[..., Any]:
     return as_it_is
 
 
-def _combining(seen: Working, next_key: Callable[[Any], Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _combining(seen: WorkCounts, next_key: Callable[[Any], Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Count each time that this collective is carried out.
 
     TensorFlow asks for a new key each time: at once if it runs eagerly, and each time that a function is called which

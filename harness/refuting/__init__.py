@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.refuting.deciding import confirmed, refuted
+from harness.refuting.counterexamples import confirmed, refuted
 
 __all__ = ["confirmed", "refuted"]

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 
-from harness.evidence.traced import Traced
-from harness.recording.tracing import Batch
-from harness.running.traced import Graphs
+from harness.evidence.step_graph import StepGraph
+from harness.recording.tracing import TrialBatch
+from harness.running.step_graphs import StepGraphs
 
 __all__ = ["batches_of", "even_shards", "has_iterator", "rows_of", "uneven_shards"]
 
 
-def rows_of(graphs: Graphs) -> dict[int, tuple[int, ...]]:
+def rows_of(graphs: StepGraphs) -> dict[int, tuple[int, ...]]:
     """Of each replica where its rows are in the one device's batch; nothing if that is not known.
 
     A row is known by all that it consists of: labels and flags by themselves are those of many rows.
@@ -33,7 +33,7 @@ def rows_of(graphs: Graphs) -> dict[int, tuple[int, ...]]:
     return found
 
 
-def _examples(traced: Traced) -> dict[int, dict[str, tuple[int, ...]]]:
+def _examples(traced: StepGraph) -> dict[int, dict[str, tuple[int, ...]]]:
     """Of each replica, by their names, the rows of its examples; the one device is replica 0."""
     found: dict[int, dict[str, tuple[int, ...]]] = {}
     for each in traced.arguments:
@@ -42,12 +42,12 @@ def _examples(traced: Traced) -> dict[int, dict[str, tuple[int, ...]]]:
     return found
 
 
-def has_iterator(graphs: Graphs) -> bool:
+def has_iterator(graphs: StepGraphs) -> bool:
     """Whether the step takes its examples out of an iterator by itself."""
     return any(each.kind == "iterator" for each in graphs.reference.arguments)
 
 
-def even_shards(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
+def even_shards(graphs: StepGraphs, replicas: int) -> Iterator[tuple[int, ...]]:
     """How many rows each replica gets, from the smallest batch on."""
     # Even ones: what is right while shards are even is right under a condition, and not wrong.
     wanted = [(1,) * replicas, (2,) * replicas, (4,) * replicas]
@@ -59,7 +59,7 @@ def even_shards(graphs: Graphs, replicas: int) -> Iterator[tuple[int, ...]]:
         yield from (each for each in wanted if all(len(rows[at]) >= count for at, count in enumerate(each)))
 
 
-def uneven_shards(graphs: Graphs, replicas: int, *, anyhow: bool = False) -> Iterator[tuple[int, ...]]:
+def uneven_shards(graphs: StepGraphs, replicas: int, *, anyhow: bool = False) -> Iterator[tuple[int, ...]]:
     """The same where replicas have other numbers of rows: only where the program's own data has such batches.
 
     With `anyhow` in any case.
@@ -75,23 +75,23 @@ def uneven_shards(graphs: Graphs, replicas: int, *, anyhow: bool = False) -> Ite
 
 
 def batches_of(
-    graphs: Graphs, shards: Sequence[tuple[int, ...]], anew: Container[tuple[int, ...]] = ()
-) -> tuple[list[tuple[Batch, ...]], tuple[Batch, ...]]:
+    graphs: StepGraphs, shards: Sequence[tuple[int, ...]], anew: Container[tuple[int, ...]] = ()
+) -> tuple[list[tuple[TrialBatch, ...]], tuple[TrialBatch, ...]]:
     """What each client gets of batches that leave each replica so many rows, and what one device gets of them."""
     local = len(shards[0]) // len(graphs.clients)
     shares = [
         tuple(
-            Batch(tuple(tuple(range(count)) for count in lengths[at * local : (at + 1) * local]), lengths in anew)
+            TrialBatch(tuple(tuple(range(count)) for count in lengths[at * local : (at + 1) * local]), lengths in anew)
             for lengths in shards
         )
         for at in range(len(graphs.clients))
     ]
     if has_iterator(graphs):
         # As many from the beginning of the batch, which the strategy shares out.
-        return shares, tuple(Batch((tuple(range(sum(lengths))),), lengths in anew) for lengths in shards)
+        return shares, tuple(TrialBatch((tuple(range(sum(lengths))),), lengths in anew) for lengths in shards)
     rows = rows_of(graphs)
     whole = tuple(
-        Batch((tuple(row for at, count in enumerate(lengths) for row in rows[at][:count]),), lengths in anew)
+        TrialBatch((tuple(row for at, count in enumerate(lengths) for row in rows[at][:count]),), lengths in anew)
         for lengths in shards
     )
     return shares, whole

@@ -7,9 +7,9 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from harness.relations.facts import Fact, Kind
+from harness.relations.facts import Fact, FactKind
 from harness.relations.loops import looped
-from harness.relations.protocol import Step, Walking
+from harness.relations.protocol import GraphStep, Walking
 
 __all__ = ["CALLS"]
 
@@ -17,7 +17,7 @@ _ROUNDS_MAX = 6
 _DEPTH_MAX = 40
 
 
-def _called(walker: Walking, step: Step) -> list[Fact]:
+def _called(walker: Walking, step: GraphStep) -> list[Fact]:
     if walker.depth > _DEPTH_MAX:
         return [step.unknown("functions that call themselves", ruleless=True)] * len(step.node.shapes)
     walker.depth += 1
@@ -27,7 +27,7 @@ def _called(walker: Walking, step: Step) -> list[Fact]:
         walker.depth -= 1
 
 
-def _decided(walker: Walking, step: Step) -> list[Fact]:
+def _decided(walker: Walking, step: GraphStep) -> list[Fact]:
     """One of two, by what is the same for everybody."""
     decision, *given = step.ins
     names = ("then_branch", "else_branch")
@@ -38,7 +38,7 @@ def _decided(walker: Walking, step: Step) -> list[Fact]:
             if fact is not held.get(place):
                 walker.states[place] = _under(fact, decision)
         return [_under(each, decision) for each in results]
-    if decision.kind is Kind.PRESENT:
+    if decision.kind is FactKind.PRESENT:
         return _given_examples(walker, step, given)
     before = dict(walker.states)
     outcomes = []
@@ -55,12 +55,12 @@ def _decided(walker: Walking, step: Step) -> list[Fact]:
 
 def _under(given: Fact, decision: Fact) -> Fact:
     """Under the conditions of a decision, too."""
-    if not decision.conditions or given.kind is Kind.UNKNOWN:
+    if not decision.conditions or given.kind is FactKind.UNKNOWN:
         return given
     return replace(given, conditions=given.conditions | decision.conditions)
 
 
-def _given_examples(walker: Walking, step: Step, given: list[Fact]) -> list[Fact]:
+def _given_examples(walker: Walking, step: GraphStep, given: list[Fact]) -> list[Fact]:
     """By whether there are examples: what is done with them, if otherwise there are no rows and nothing changes."""
     before, pulled = dict(walker.states), dict(walker.pulled)
     otherwise = walker.carried_out(step.node.functions["else_branch"], given)
@@ -71,7 +71,7 @@ def _given_examples(walker: Walking, step: Step, given: list[Fact]) -> list[Fact
     results = walker.carried_out(step.node.functions["then_branch"], given)
     changed = changed or any(walker.states[place] is not before[place] for place in before)
     fine = not changed and all(
-        one.kind is Kind.SPLIT and one.axis == 0 and (_is_empty(other) or _is_pulled(walker, other))
+        one.kind is FactKind.SPLIT and one.axis == 0 and (_is_empty(other) or _is_pulled(walker, other))
         for one, other in zip(results, otherwise, strict=True)
     )
     if fine:
@@ -89,33 +89,33 @@ def _is_empty(given: Fact) -> bool:
 
 def _is_pulled(walker: Walking, given: Fact) -> bool:
     """Where an iterator is at its end, asking it once more ends the step."""
-    return given.kind is Kind.SPLIT and walker.world.terms.form(given.term)[0] == "pulled"
+    return given.kind is FactKind.SPLIT and walker.world.terms.form(given.term)[0] == "pulled"
 
 
-def _either(walker: Walking, step: Step, decision: Fact, one: Fact, other: Fact) -> Fact:
+def _either(walker: Walking, step: GraphStep, decision: Fact, one: Fact, other: Fact) -> Fact:
     if one is other:
         return one
-    if decision.kind is not Kind.REPLICATED:
+    if decision.kind is not FactKind.REPLICATED:
         if decision.unknown is not None:
-            return Fact(Kind.UNKNOWN, shape=one.shape, unknown=decision.unknown)
+            return Fact(FactKind.UNKNOWN, shape=one.shape, unknown=decision.unknown)
         return replace(step.unknown("each replica decides by what it has for itself"), shape=one.shape)
     for each in (one, other):
-        if each.kind is Kind.UNKNOWN:
+        if each.kind is FactKind.UNKNOWN:
             return each
     kinds = {one.kind, other.kind}
     shape = one.shape if one.shape == other.shape else None
-    if Kind.HANDLE in kinds or kinds & {Kind.SHAPE, Kind.STACKED, Kind.EXTREME}:
+    if FactKind.HANDLE in kinds or kinds & {FactKind.SHAPE, FactKind.STACKED, FactKind.EXTREME}:
         return replace(step.unknown("a decision between these", ruleless=True), shape=shape)
-    if kinds <= {Kind.PARTIAL, Kind.ROWS, Kind.REPLICATED} and len(kinds) > 1:
+    if kinds <= {FactKind.PARTIAL, FactKind.ROWS, FactKind.REPLICATED} and len(kinds) > 1:
         one, other = (
             replace(
                 each,
-                kind=Kind.PARTIAL,
-                scale=each.scale * (walker.world.replicas if each.kind is Kind.REPLICATED else 1),
+                kind=FactKind.PARTIAL,
+                scale=each.scale * (walker.world.replicas if each.kind is FactKind.REPLICATED else 1),
             )
             for each in (one, other)
         )
-    if one.kind is not other.kind or (one.kind is Kind.SPLIT and (one.axis, one.rows) != (other.axis, other.rows)):
+    if one.kind is not other.kind or (one.kind is FactKind.SPLIT and (one.axis, one.rows) != (other.axis, other.rows)):
         return replace(step.unknown("what comes out of a decision means different things"), shape=shape)
     if one.scaled == other.scaled:
         scaled = one.scaled
@@ -134,19 +134,19 @@ def _either(walker: Walking, step: Step, decision: Fact, one: Fact, other: Fact)
     )
 
 
-def _repeated(walker: Walking, step: Step) -> list[Fact]:
+def _repeated(walker: Walking, step: GraphStep) -> list[Fact]:
     """As often as a condition holds: what the body makes of what it is given is what it was given, again and again."""
     return looped(walker, step)
 
 
-def _unrolled_case(walker: Walking, step: Step) -> list[Fact]:
+def _unrolled_case(walker: Walking, step: GraphStep) -> list[Fact]:
     unknown = step.unknown("a choice among several", ruleless=True)
     for place in walker.states:
         walker.states[place] = unknown
     return [unknown] * len(step.node.shapes)
 
 
-CALLS: dict[str, Callable[[Any, Step], list[Fact]]] = {
+CALLS: dict[str, Callable[[Any, GraphStep], list[Fact]]] = {
     "PartitionedCall": _called,
     "StatefulPartitionedCall": _called,
     "If": _decided,

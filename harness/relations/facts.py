@@ -28,15 +28,27 @@ from enum import Enum
 from fractions import Fraction
 from typing import Any
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import GraphNode
 from harness.relations.terms import ONE, Scaled
 
-__all__ = ["COARSE", "EVEN", "NONEMPTY", "WITHIN", "Condition", "Fact", "Kind", "Made", "Shape", "Unknown", "made_by"]
+__all__ = [
+    "COARSE",
+    "EVEN",
+    "NONEMPTY",
+    "WITHIN",
+    "Fact",
+    "FactKind",
+    "Made",
+    "ProofCondition",
+    "Shape",
+    "Unknown",
+    "made_by",
+]
 
 Shape = tuple[int | None, ...] | None
 
 
-class Kind(Enum):
+class FactKind(Enum):
     """See the module."""
 
     SPLIT = "split"
@@ -60,7 +72,7 @@ COARSE = (
 
 
 @dataclass(frozen=True)
-class Condition:
+class ProofCondition:
     """What has to be so, and the operation that needs it, by the number of the program's own frame.
 
     `length` says that otherwise a value has another number of rows, so that it is needed of whatever is made of it.
@@ -78,7 +90,7 @@ class Condition:
 class Made:
     """By which operation, of what."""
 
-    node: Node
+    node: GraphNode
     operands: tuple[Fact, ...]
 
 
@@ -89,7 +101,7 @@ class Unknown:
     `ruleless` says that there is no rule for the operation, so that the value may be right.
     """
 
-    node: Node
+    node: GraphNode
     why: str
     operands: tuple[Fact, ...] = field(default=(), compare=False)
     ruleless: bool = False
@@ -118,13 +130,13 @@ class Fact:
         made: how.
     """
 
-    kind: Kind
+    kind: FactKind
     term: int = ONE
     scale: Fraction = Fraction(1)
     axis: int = 0
     rows: Scaled | None = None
     shape: Shape = None
-    conditions: frozenset[Condition] = frozenset()
+    conditions: frozenset[ProofCondition] = frozenset()
     local: int = -1
     replicas: frozenset[int] = frozenset()
     shared: bool = False

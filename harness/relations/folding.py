@@ -7,8 +7,8 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep
 from harness.relations.terms import ONE, rational
 
 __all__ = ["fact_of_constant", "folded"]
@@ -16,19 +16,19 @@ __all__ = ["fact_of_constant", "folded"]
 _ELEMENTS_MAX = 64
 
 
-def fact_of_constant(step: Step) -> Fact:
+def fact_of_constant(step: GraphStep) -> Fact:
     """A constant is the same for everybody; a single number is a multiple of 1."""
     import numpy as np
 
     node, shape = step.node, step.shape()
     if node.value is None:
         term = step.terms.made("constant", node.digest, shape)
-        return Fact(Kind.REPLICATED, term, shape=shape, local=term)
+        return Fact(FactKind.REPLICATED, term, shape=shape, local=term)
     array = np.asarray(node.value.numpy())
     return _of(step, array, shape)
 
 
-def _of(step: Step, array: Any, shape: Any) -> Fact:
+def _of(step: GraphStep, array: Any, shape: Any) -> Fact:
     small = array.size <= _ELEMENTS_MAX
     value = array if small and array.dtype.kind in "iufb" else None
     term, scale = ONE, Fraction(1)
@@ -44,15 +44,17 @@ def _of(step: Step, array: Any, shape: Any) -> Fact:
     local = step.terms.made(
         "number", array.dtype.kind, array.shape, tuple(array.reshape(-1).tolist()) if small else step.node.digest
     )
-    return Fact(Kind.REPLICATED, term, scale, shape=array.shape if shape is None else shape, value=value, local=local)
+    return Fact(
+        FactKind.REPLICATED, term, scale, shape=array.shape if shape is None else shape, value=value, local=local
+    )
 
 
-def _axis(step: Step, position: int) -> int:
+def _axis(step: GraphStep, position: int) -> int:
     return int(step.ins[position].value.reshape(-1)[0])
 
 
-def _reduced(function: str) -> Callable[[Step, Any], Any]:
-    def reduce(step: Step, values: Any) -> Any:
+def _reduced(function: str) -> Callable[[GraphStep, Any], Any]:
+    def reduce(step: GraphStep, values: Any) -> Any:
         import numpy as np
 
         axes = tuple(int(each) for each in values[1].reshape(-1))
@@ -61,8 +63,8 @@ def _reduced(function: str) -> Callable[[Step, Any], Any]:
     return reduce
 
 
-def _plain(function: str) -> Callable[[Step, Any], Any]:
-    def compute(step: Step, values: Any) -> Any:
+def _plain(function: str) -> Callable[[GraphStep, Any], Any]:
+    def compute(step: GraphStep, values: Any) -> Any:
         import numpy as np
 
         return getattr(np, function)(*values)
@@ -70,19 +72,19 @@ def _plain(function: str) -> Callable[[Step, Any], Any]:
     return compute
 
 
-def _range(step: Step, values: Any) -> Any:
+def _range(step: GraphStep, values: Any) -> Any:
     import numpy as np
 
     return np.arange(*(each.item() for each in values))
 
 
-def _concat(step: Step, values: Any) -> Any:
+def _concat(step: GraphStep, values: Any) -> Any:
     import numpy as np
 
     return np.concatenate(values[:-1], axis=int(values[-1].reshape(-1)[0]))
 
 
-def _stack(step: Step, values: Any) -> Any:
+def _stack(step: GraphStep, values: Any) -> Any:
     import numpy as np
 
     return np.stack(values, axis=int(step.node.attributes.get("axis", 0) or 0))
@@ -106,7 +108,7 @@ def _inverted(order: Any) -> Any:
     return np.argsort(order)
 
 
-def _sliced(step: Step, values: Any) -> Any:
+def _sliced(step: GraphStep, values: Any) -> Any:
     given, begin, end, strides = values
     masks = step.node.attributes
     if given.ndim != 1 or begin.size != 1 or masks.get("ellipsis_mask") or masks.get("new_axis_mask"):
@@ -118,11 +120,11 @@ def _sliced(step: Step, values: Any) -> Any:
     return given[first : last : int(strides[0])]
 
 
-def _gathered(step: Step, values: Any) -> Any:
+def _gathered(step: GraphStep, values: Any) -> Any:
     return values[0][values[1]] if values[0].ndim == 1 and not step.node.attributes.get("batch_dims") else None
 
 
-def _cast(step: Step, values: Any) -> Any:
+def _cast(step: GraphStep, values: Any) -> Any:
     import numpy as np
 
     target = str(step.node.attributes.get("DstT"))
@@ -130,7 +132,7 @@ def _cast(step: Step, values: Any) -> Any:
 
 
 # Whole numbers only: of others the terms know more.
-_FOLDING: dict[str, Callable[[Step, Any], Any]] = {
+_FOLDING: dict[str, Callable[[GraphStep, Any], Any]] = {
     "Add": _plain("add"),
     "AddV2": _plain("add"),
     "Sub": _plain("subtract"),
@@ -170,7 +172,7 @@ _FOLDING: dict[str, Callable[[Step, Any], Any]] = {
 }
 
 
-def folded(step: Step) -> list[Fact] | None:
+def folded(step: GraphStep) -> list[Fact] | None:
     """The result of an operation on small constants of whole numbers, or of one that depends on a known shape only."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from harness.evidence.traced import Node
+from harness.evidence.step_graph import GraphNode
 from harness.relations.facts import Fact, Shape
 
 __all__ = ["closer"]
@@ -64,7 +64,7 @@ _ELEMENTWISE = [
 ]
 
 
-def closer(node: Node, given: Sequence[Fact]) -> Node:
+def closer(node: GraphNode, given: Sequence[Fact]) -> GraphNode:
     """The same operation, with the shape of its result as far as it can be known."""
     if len(node.shapes) != 1 or (node.shapes[0] is not None and None not in node.shapes[0]):
         return node
@@ -78,7 +78,7 @@ def closer(node: Node, given: Sequence[Fact]) -> Node:
     return msgspec.structs.replace(node, shapes=(shape,))
 
 
-def _multiplied(node: Node, given: Sequence[Fact]) -> Shape:
+def _multiplied(node: GraphNode, given: Sequence[Fact]) -> Shape:
     one, other = (each.shape for each in given[:2])
     if one is None or other is None or len(one) != 2 or len(other) != 2:
         return None

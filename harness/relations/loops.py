@@ -6,17 +6,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-from harness.relations.facts import Condition, Fact, Kind
-from harness.relations.protocol import Step, Walking
+from harness.relations.facts import Fact, FactKind, ProofCondition
+from harness.relations.protocol import GraphStep, Walking
 
 __all__ = ["looped"]
 
 Place = tuple[str, int | None]
 _ROUNDS_MAX = 6
-_GOING_ROUND = (Kind.REPLICATED, Kind.PARTIAL, Kind.SPLIT, Kind.ROWS)
+_GOING_ROUND = (FactKind.REPLICATED, FactKind.PARTIAL, FactKind.SPLIT, FactKind.ROWS)
 
 
-def looped(walker: Walking, step: Step) -> list[Fact]:
+def looped(walker: Walking, step: GraphStep) -> list[Fact]:
     """What a loop leaves.
 
     By induction: if every value that goes round is of its kind before the body, and the body leaves it so, it is when
@@ -25,7 +25,7 @@ def looped(walker: Walking, step: Step) -> list[Fact]:
     before = dict(walker.states)
     starts = list(step.ins)
     places = list(before)
-    kept: set[int] = {at for at, each in enumerate(starts) if each.kind is Kind.HANDLE}
+    kept: set[int] = {at for at, each in enumerate(starts) if each.kind is FactKind.HANDLE}
     moving: set[Place] = set()
     kinds = [each.kind for each in starts]
     held = {place: each.kind for place, each in before.items()}
@@ -85,22 +85,22 @@ def _widen(kinds: Any, at: object, result: Fact, start: Fact) -> bool:
     kind = kinds[at]
     if result.kind is kind:
         return False
-    if kind is Kind.UNKNOWN:
+    if kind is FactKind.UNKNOWN:
         return False
-    counted = (Kind.REPLICATED, Kind.ROWS, Kind.PARTIAL)
+    counted = (FactKind.REPLICATED, FactKind.ROWS, FactKind.PARTIAL)
     if kind in counted and result.kind in counted:
-        if kind is not Kind.PARTIAL:
-            kinds[at] = Kind.PARTIAL
+        if kind is not FactKind.PARTIAL:
+            kinds[at] = FactKind.PARTIAL
             return True
         return False
-    kinds[at] = Kind.UNKNOWN
+    kinds[at] = FactKind.UNKNOWN
     return True
 
 
-def _any(walker: Walking, step: Step, at: object, start: Fact, kind: Kind) -> Fact:
+def _any(walker: Walking, step: GraphStep, at: object, start: Fact, kind: FactKind) -> Fact:
     """A value at the beginning of any round."""
-    if kind is Kind.UNKNOWN or kind not in _GOING_ROUND:
-        if start.kind is Kind.UNKNOWN:
+    if kind is FactKind.UNKNOWN or kind not in _GOING_ROUND:
+        if start.kind is FactKind.UNKNOWN:
             return start
         unknown = step.unknown("a value that goes round in a loop and does not stay what it is", ruleless=True)
         return replace(unknown, shape=start.shape)
@@ -120,13 +120,13 @@ def _any(walker: Walking, step: Step, at: object, start: Fact, kind: Kind) -> Fa
     )
 
 
-def _loop_shape(step: Step, at: object, start: Fact) -> tuple[int | None, ...] | None:
+def _loop_shape(step: GraphStep, at: object, start: Fact) -> tuple[int | None, ...] | None:
     return step.shape(at) if isinstance(at, int) else start.shape
 
 
 def _left(
     walker: Walking,
-    step: Step,
+    step: GraphStep,
     starts: list[Fact],
     arguments: list[Fact],
     results: list[Fact],
@@ -143,25 +143,25 @@ def _left(
     begins += [_as(before[place], at_begin[place].kind, walker.world.replicas) for place in ordered]
     ends = [_as(results[at], arguments[at].kind, walker.world.replicas) for at in going]
     ends += [_as(walker.states[place], at_begin[place].kind, walker.world.replicas) for place in ordered]
-    lost = decision.unknown if decision.kind is Kind.UNKNOWN else None
-    alike = decision.kind is Kind.REPLICATED
-    conditions = frozenset[Condition]().union(*(each.conditions for each in (*begins, *ends, decision)))
+    lost = decision.unknown if decision.kind is FactKind.UNKNOWN else None
+    alike = decision.kind is FactKind.REPLICATED
+    conditions = frozenset[ProofCondition]().union(*(each.conditions for each in (*begins, *ends, decision)))
     replicas = frozenset[int]().union(*(each.replicas for each in (*begins, *ends)))
     form = (decision.scaled, tuple(each.scaled for each in begins), tuple(each.scaled for each in ends))
     forms = (decision.local, tuple(each.local for each in begins), tuple(each.local for each in ends))
     known = all(
-        one.kind is two.kind and (one.kind is not Kind.SPLIT or (one.axis, one.rows) == (two.axis, two.rows))
+        one.kind is two.kind and (one.kind is not FactKind.SPLIT or (one.axis, one.rows) == (two.axis, two.rows))
         for one, two in zip(begins, ends, strict=True)
     )
 
     def after(number: int) -> Fact:
         one, two = begins[number], ends[number]
         for each in (one, two):
-            if each.kind is Kind.UNKNOWN:
+            if each.kind is FactKind.UNKNOWN:
                 return each
         if not known or not alike:
             if lost is not None:
-                return Fact(Kind.UNKNOWN, unknown=lost, shape=one.shape)
+                return Fact(FactKind.UNKNOWN, unknown=lost, shape=one.shape)
             return step.unknown("how often a loop goes round, or what goes round in it, is each replica's own affair")
         return replace(
             one,
@@ -179,8 +179,8 @@ def _left(
     return [starts[at] if at in kept else after(going.index(at)) for at in range(len(starts))]
 
 
-def _as(given: Fact, kind: Kind, replicas: int) -> Fact:
+def _as(given: Fact, kind: FactKind, replicas: int) -> Fact:
     """A fact as one of another kind, where that follows from it."""
-    if given.kind is kind or kind is not Kind.PARTIAL or given.kind not in (Kind.REPLICATED, Kind.ROWS):
+    if given.kind is kind or kind is not FactKind.PARTIAL or given.kind not in (FactKind.REPLICATED, FactKind.ROWS):
         return given
-    return replace(given, kind=kind, scale=given.scale * (replicas if given.kind is Kind.REPLICATED else 1))
+    return replace(given, kind=kind, scale=given.scale * (replicas if given.kind is FactKind.REPLICATED else 1))

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from harness.relations.facts import EVEN, NONEMPTY
 from simulator.agent.places import place
 
-__all__ = ["Counterexample", "Met", "Place", "Proof", "Suspect", "Under", "proof_again"]
+__all__ = ["Counterexample", "Met", "Proof", "SourcePlace", "Suspect", "Under", "proof_again"]
 
 Status = Literal["proved", "conditional", "refuted", "open"]
 
@@ -24,7 +24,7 @@ _SHOWN = 8
 
 
 @dataclass(frozen=True)
-class Place:
+class SourcePlace:
     """A line of the program, and the type of the operation that it made."""
 
     file: str
@@ -73,7 +73,7 @@ class Under:
     """A condition, the lines that need it, and whether a run met it, if there was a run and it shows that."""
 
     what: str
-    places: tuple[Place, ...]
+    places: tuple[SourcePlace, ...]
     met: Met | None = None
 
     @property
@@ -128,7 +128,7 @@ class Counterexample:
 class Suspect:
     """The line from which on the replicas' values no longer mean what the one device's does, and what happens there."""
 
-    place: Place | None
+    place: SourcePlace | None
     why: str
     value: str
     definite: bool = False
@@ -260,8 +260,8 @@ def proof_again(found: Mapping[str, Any], program: str, strategy: str) -> Proof:
         KeyError, TypeError, ValueError: it is something else.
     """
 
-    def place(each: Mapping[str, Any]) -> Place | None:
-        return None if each["file"] is None else Place(each["file"], each["line"], each["source"], each["op"])
+    def place(each: Mapping[str, Any]) -> SourcePlace | None:
+        return None if each["file"] is None else SourcePlace(each["file"], each["line"], each["source"], each["op"])
 
     def condition(each: Mapping[str, Any]) -> Under:
         met = each.get("met")

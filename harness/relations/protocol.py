@@ -15,13 +15,13 @@ from typing import Any, Protocol
 
 import msgspec
 
-from harness.evidence.traced import Node
-from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Condition, Fact, Kind, Shape, Unknown
+from harness.evidence.step_graph import GraphNode
+from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Fact, FactKind, ProofCondition, Shape, Unknown
 from harness.relations.terms import Scaled, Terms
 
-__all__ = ["RULES", "Rule", "Step", "Walking", "World", "attributes_of", "rule"]
+__all__ = ["RULES", "GraphStep", "Rule", "Walking", "World", "attributes_of", "rule"]
 
-Rule = Callable[["Step"], "Fact | Sequence[Fact]"]
+Rule = Callable[["GraphStep"], "Fact | Sequence[Fact]"]
 RULES: dict[str, Rule] = {}
 
 # Attributes that do not change what is computed.
@@ -57,7 +57,7 @@ def rule(*types: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def attributes_of(node: Node) -> str:
+def attributes_of(node: GraphNode) -> str:
     """The attributes of an operation as part of a term."""
     kept = {name: value for name, value in node.attributes.items() if name not in _IRRELEVANT}
     if not kept:
@@ -71,10 +71,10 @@ def attributes_of(node: Node) -> str:
 
 
 @dataclass
-class Step:
+class GraphStep:
     """An operation that is looked at: its node, the facts about its operands, and the world."""
 
-    node: Node
+    node: GraphNode
     ins: tuple[Fact, ...]
     world: World
 
@@ -89,7 +89,7 @@ class Step:
         return self.world.replicas
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[FactKind]:
         """Of the operands."""
         return [each.kind for each in self.ins]
 
@@ -104,17 +104,17 @@ class Step:
 
     def all_replicated(self, among: Iterable[Fact] | None = None) -> bool:
         """Whether every replica has the same operands."""
-        return all(each.kind is Kind.REPLICATED for each in (self.ins if among is None else among))
+        return all(each.kind is FactKind.REPLICATED for each in (self.ins if among is None else among))
 
     def fact(
         self,
-        kind: Kind,
+        kind: FactKind,
         scaled: Scaled,
         *,
         axis: int = 0,
         rows: Scaled | None = None,
         output: int = 0,
-        also: Iterable[Condition] = (),
+        also: Iterable[ProofCondition] = (),
         of: Iterable[Fact] | None = None,
         lengths: Iterable[Fact] = (),
     ) -> Fact:
@@ -124,70 +124,70 @@ class Step:
         that is split, so none of what holds only of the others is needed of that, unless it has come in from another
         replica; but what is needed of `lengths`, operands that say how long the result is, is needed of the result.
         """
-        if kind is Kind.PARTIAL and self.replicas == 1:
-            kind = Kind.REPLICATED
+        if kind is FactKind.PARTIAL and self.replicas == 1:
+            kind = FactKind.REPLICATED
         conditions = frozenset(also).union(*(each.conditions for each in (self.ins if of is None else of)))
         conditions |= {replace(condition, length=True) for each in lengths for condition in each.conditions}
         if self.replicas == 1:
             conditions = frozenset()
-        elif kind is Kind.SPLIT:
+        elif kind is FactKind.SPLIT:
             conditions = frozenset(
                 each for each in conditions if each.what != NONEMPTY or each.length or each.everywhere
             )
         shape = self.shape(output)
-        if kind is Kind.SPLIT and (shape is None or not 0 <= axis < len(shape)):
+        if kind is FactKind.SPLIT and (shape is None or not 0 <= axis < len(shape)):
             return self.unknown("it is not known which axis has the examples", ruleless=True)
         if not scaled[0] and shape != ():
-            if shape is None or shape.count(None) > int(kind is Kind.SPLIT):
+            if shape is None or shape.count(None) > int(kind is FactKind.SPLIT):
                 return self.unknown("zeros whose shape is not known", ruleless=True)
             scaled = (
                 Fraction(0),
-                self.terms.made("zeros", self.seen_shape(shape, axis if kind is Kind.SPLIT else None)),
+                self.terms.made("zeros", self.seen_shape(shape, axis if kind is FactKind.SPLIT else None)),
             )
         return Fact(kind, scaled[1], scaled[0], axis=axis, rows=rows, shape=shape, conditions=conditions)
 
     def replicated(self, scaled: Scaled, **options: Any) -> Fact:
         """Everybody has this."""
-        return self.fact(Kind.REPLICATED, scaled, **options)
+        return self.fact(FactKind.REPLICATED, scaled, **options)
 
     def partial(self, scaled: Scaled, **options: Any) -> Fact:
         """The replicas' values add up to this."""
-        return self.fact(Kind.PARTIAL, scaled, **options)
+        return self.fact(FactKind.PARTIAL, scaled, **options)
 
     def split(self, scaled: Scaled, axis: int, **options: Any) -> Fact:
         """Each replica has its rows of this."""
-        return self.fact(Kind.SPLIT, scaled, axis=axis, **options)
+        return self.fact(FactKind.SPLIT, scaled, axis=axis, **options)
 
     def like(self, given: Fact, scaled: Scaled, *, axis: int | None = None, **options: Any) -> Fact:
         """Of the same kind as an operand."""
         options.setdefault("rows", given.rows)
         return self.fact(given.kind, scaled, axis=given.axis if axis is None else axis, **options)
 
-    def even(self) -> Condition:
+    def even(self) -> ProofCondition:
         """That all replicas have equally many examples."""
-        return Condition(EVEN, self.node.caller, self.node.type)
+        return ProofCondition(EVEN, self.node.caller, self.node.type)
 
-    def alike_long(self, among: Iterable[Fact] | None = None) -> list[Condition]:
+    def alike_long(self, among: Iterable[Fact] | None = None) -> list[ProofCondition]:
         """What rows of several operands need that are put against each other: to be equally many.
 
         Of two batches one may end in a single row, which then stands against each row of the other one, on one device
         and not in the replicas; while shards are even, that cannot be.
         """
-        lengths = [each.rows for each in (self.ins if among is None else among) if each.kind is Kind.SPLIT]
+        lengths = [each.rows for each in (self.ins if among is None else among) if each.kind is FactKind.SPLIT]
         same = len(lengths) < 2 or (lengths[0] is not None and len(set(lengths)) == 1)
         return [] if same else [self.even()]
 
-    def nonempty(self) -> Condition:
+    def nonempty(self) -> ProofCondition:
         """That every replica has an example."""
-        return Condition(NONEMPTY, self.node.caller, self.node.type)
+        return ProofCondition(NONEMPTY, self.node.caller, self.node.type)
 
-    def within(self) -> Condition:
+    def within(self) -> ProofCondition:
         """That no whole number wraps around."""
-        return Condition(WITHIN, self.node.caller, self.node.type)
+        return ProofCondition(WITHIN, self.node.caller, self.node.type)
 
     def unknown(self, why: str, *, ruleless: bool = False) -> Fact:
         """Nothing is known."""
-        return Fact(Kind.UNKNOWN, shape=self.shape(), unknown=Unknown(self.node, why, self.ins, ruleless))
+        return Fact(FactKind.UNKNOWN, shape=self.shape(), unknown=Unknown(self.node, why, self.ins, ruleless))
 
     def term(self, *operands: Fact | Scaled, of: str | None = None, output: int = 0, also: Any = ()) -> int:
         """What the operation gives of these operands, as a term, with its attributes."""
@@ -207,7 +207,7 @@ class Step:
 
     def shape_of(self, given: Fact) -> Shape:
         """An operand's shape as part of a term."""
-        return self.seen_shape(given.shape, given.axis if given.kind is Kind.SPLIT else None)
+        return self.seen_shape(given.shape, given.axis if given.kind is FactKind.SPLIT else None)
 
     def constant(self, position: int) -> Any:
         """The value of an operand that is a constant, as an array, or None."""
@@ -233,7 +233,7 @@ class Walking(Protocol):
         """The results of a graph."""
         ...
 
-    def told(self, node: Node, given: tuple[Fact, ...]) -> list[Fact]:
+    def told(self, node: GraphNode, given: tuple[Fact, ...]) -> list[Fact]:
         """The facts about the results of an operation."""
         ...
 

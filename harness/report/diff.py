@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from harness.damaged import reading
+from harness.damaged_files import reading
 from harness.report.matrix import OUTCOMES, Cell, Matrix
 from simulator import UsageError
 

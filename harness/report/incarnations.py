@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from simulator.results import Incarnation, Saved
 
-__all__ = ["Chapter", "Restored", "described", "histories_of", "warnings_of"]
+__all__ = ["ProcessHistory", "RestoredState", "described", "histories_of", "warnings_of"]
 
 
 @dataclass(frozen=True)
-class Restored:
+class RestoredState:
     """What a process went on from.
 
     Attributes:
@@ -34,7 +34,7 @@ class Restored:
 
 
 @dataclass(frozen=True)
-class Chapter:
+class ProcessHistory:
     """One process of a task.
 
     Attributes:
@@ -49,18 +49,18 @@ class Chapter:
 
     number: int
     steps: int
-    restored: Restored | None
+    restored: RestoredState | None
     begins: int | None
     lost: int | None
     folders: frozenset[str]
 
 
-def histories_of(every: Mapping[str, Sequence[Incarnation]]) -> dict[str, tuple[Chapter, ...]]:
+def histories_of(every: Mapping[str, Sequence[Incarnation]]) -> dict[str, tuple[ProcessHistory, ...]]:
     """By task what each of its processes went on from, and left to the next."""
     return {name: _history(name, every) for name in every}
 
 
-def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[Chapter, ...]:
+def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[ProcessHistory, ...]:
     begins: list[int | None] = []
     found = []
     for each in every[name]:
@@ -80,11 +80,11 @@ def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[Cha
             after = found[index + 1][2]
             lost = None if begin is None or after is None else begin + each.steps - after
         folders = frozenset(posixpath.dirname(save.path) for save in each.saves if not save.restores and save.path)
-        chapters.append(Chapter(each.number, each.steps, restored, begin, lost, folders))
+        chapters.append(ProcessHistory(each.number, each.steps, restored, begin, lost, folders))
     return tuple(chapters)
 
 
-def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]]) -> Restored | None:
+def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]]) -> RestoredState | None:
     """The last thing that it restored before its first step."""
     reads = [save for save in process.saves if save.restores and save.path and _is_done(save) and not save.step]
     if not reads:
@@ -94,8 +94,8 @@ def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Inca
         # A task's own save says most; else that of another one, which trains in step with it.
         for task in sorted(every, key=lambda other: other != name):
             if number < len(every[task]) and (save := _saved(every[task][number].saves, str(read.path))) is not None:
-                return Restored(str(read.path), read.kind, task, number, save.step, save.unfinished)
-    return Restored(str(read.path), read.kind, None, None, None)
+                return RestoredState(str(read.path), read.kind, task, number, save.step, save.unfinished)
+    return RestoredState(str(read.path), read.kind, None, None, None)
 
 
 def _saved(saves: Sequence[Saved], path: str) -> Saved | None:
@@ -108,14 +108,14 @@ def _is_done(save: Saved) -> bool:
     return not (save.failed or save.unfinished)
 
 
-def described(history: Sequence[Chapter]) -> list[str]:
+def described(history: Sequence[ProcessHistory]) -> list[str]:
     """A line for each process, if there were several or one went on from something."""
     if len(history) < 2 and not any(each.restored for each in history):
         return []
     return [f"incarnation {each.number}: {_begun(each)}; {each.steps} steps{_lost(each, history)}" for each in history]
 
 
-def _begun(chapter: Chapter) -> str:
+def _begun(chapter: ProcessHistory) -> str:
     restored = chapter.restored
     if restored is None:
         return "began from scratch" if chapter.number else "began"
@@ -126,7 +126,7 @@ def _begun(chapter: Chapter) -> str:
     return f"restored {restored.path}, {saved}{cut_off}"
 
 
-def _lost(chapter: Chapter, history: Sequence[Chapter]) -> str:
+def _lost(chapter: ProcessHistory, history: Sequence[ProcessHistory]) -> str:
     if chapter is history[-1]:
         return ""
     if chapter.lost is None:
@@ -134,7 +134,7 @@ def _lost(chapter: Chapter, history: Sequence[Chapter]) -> str:
     return f", {chapter.lost} steps of the job lost"
 
 
-def warnings_of(histories: Mapping[str, Sequence[Chapter]]) -> list[str]:
+def warnings_of(histories: Mapping[str, Sequence[ProcessHistory]]) -> list[str]:
     """What a reader should know of tasks that cannot go on from what they have saved."""
     found = []
     for name, history in histories.items():

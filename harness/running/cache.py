@@ -11,7 +11,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from harness.running.depends import environment_digest
+from harness.running.dependencies import environment_digest
 from harness.running.interpreter import Interpreter
 from harness.subject.program import Program
 from simulator import UsageError

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.recording.client import THERE, View, run_client
+from harness.recording.client import THERE, FileView, run_client
 from harness.recording.scripts import run_script
 from harness.subject.program import Program
 from harness.subject.script import Script
@@ -24,7 +24,7 @@ def client_of(program: Program) -> Callable[..., dict[str, Any]]:
 
 
 @contextlib.contextmanager
-def viewed(program: Program, *own: Path, case: StrategyCase | None = None) -> Iterator[View | None]:
+def viewed(program: Program, *own: Path, case: StrategyCase | None = None) -> Iterator[FileView | None]:
     """A view of the file system for one run of a script, and None for a function.
 
     Args:
@@ -41,7 +41,7 @@ def viewed(program: Program, *own: Path, case: StrategyCase | None = None) -> It
         yield THERE
     else:
         with private_files(map(Path, _covered(program.script)), own) as view:
-            yield View(view.holder, view.covered, dict(view.written))
+            yield FileView(view.holder, view.covered, dict(view.written))
 
 
 def private_there(program: Program, case: StrategyCase) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _covered(script: Script) -> list[str]:
     return [script.cwd, str(Path(script.path).parent)]
 
 
-def env_of_servers(program: Program, case: StrategyCase, view: View | None) -> dict[str, str]:
+def env_of_servers(program: Program, case: StrategyCase, view: FileView | None) -> dict[str, str]:
     """The environment in which parameter servers write checkpoints where a script's coordinator looks for them."""
     if view is None or program.script is None or not case.ps:
         return {}

@@ -10,7 +10,7 @@ import msgspec
 
 from _lockstep import __version__
 from _lockstep.names import HOME
-from harness.running.depends import code_digest
+from harness.running.dependencies import code_digest
 from simulator import UsageError
 from simulator.capabilities.versions import why_refused
 

@@ -15,8 +15,14 @@ from harness.evidence.parts import INTERRUPTED, TRACES, Killed
 from harness.evidence.saves import last_journal, note_saves
 from harness.recording.client import Assignment
 from harness.running.clients import client_of, env_of_servers, viewed
-from harness.running.linked import is_linked, run_linked
-from harness.running.places import assigned, bring, brought_if_failed, placed_program, record_directory
+from harness.running.link_counts import is_linked, run_linked
+from harness.running.machine_files import (
+    brought_if_failed,
+    fetch_traces,
+    machine_assignment,
+    placed_program,
+    record_directory,
+)
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
@@ -87,20 +93,20 @@ def run_twice(
         with _cluster(case, first / "run", **options) as cluster:
             record = stack.enter_context(record_directory(cluster, case, kept, needed=True))
             with brought_if_failed(traces[0]):
-                run = _kill_after(cluster, asked.at, program, case, assigned(case, traces[0], record, task))
-            bring(run, traces[0])
+                run = _kill_after(cluster, asked.at, program, case, machine_assignment(case, traces[0], record, task))
+            fetch_traces(run, traces[0])
         assert record is not None
         files = (str(file.relative_to(record)) for file in record.rglob("*") if file.is_file())
         saved = sorted(files if view is None else view.files())
         killed = Killed(asked.at, tuple(saved))
         killed.leave(directory)
         resume = asked.resume_case
-        task = msgspec.structs.replace(assigned(resume, traces[1], record, task), incarnation=1)
+        task = msgspec.structs.replace(machine_assignment(resume, traces[1], record, task), incarnation=1)
         with _cluster(resume, directory / "run", **options) as cluster:
             work = (client_of(program), placed_program(program, resume), resume, task)
             with brought_if_failed(traces[1]):
                 result = run_linked(cluster, directory, *work)
-            bring(result.directory, traces[1])
+            fetch_traces(result.directory, traces[1])
             journals = last_journal(first / "run"), result.directory / "journal.jsonl"
             note_saves(traces[1], record if view is None else None, *journals)
             if view is not None:

@@ -10,17 +10,23 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import MissingHardware, NothingObserved
+from harness.evidence.corrupt_values import save_corrupt_values
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.saves import JOURNAL, note_saves
-from harness.evidence.struck import save_struck
 from harness.evidence.trace import RunTrace
-from harness.kept import kept_in
-from harness.recording.client import Assignment, View
+from harness.recording.client import Assignment, FileView
+from harness.run_directory import opened_run
 from harness.running.clients import client_of, env_of_servers, private_there, viewed
 from harness.running.disturbance import Disturbance
 from harness.running.interrupt import Interrupting, check_interruption
-from harness.running.linked import is_linked, run_linked
-from harness.running.places import assigned, bring, brought_if_failed, placed_program, record_directory
+from harness.running.link_counts import is_linked, run_linked
+from harness.running.machine_files import (
+    brought_if_failed,
+    fetch_traces,
+    machine_assignment,
+    placed_program,
+    record_directory,
+)
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, RunFailed, RunResult, TaskError, UsageError
@@ -66,7 +72,7 @@ def observe(
     case = strategy_case(strategy, hardware, network)
     under_test = Program.of(program)
     check_hardware(case)
-    with kept_in(out) as directory:
+    with opened_run(out) as directory:
         run_once(under_test, case, directory, seed=seed, timeout=timeout, stream=stream, keep=out is not None)
         return read_parts(directory).last
 
@@ -112,14 +118,14 @@ def run_once(
         ) as cluster,
         record_directory(cluster, case, kept, needed=disturbance is not None) as record,
     ):
-        assignment = assigned(case, traces, record, Assignment("", "", seed=seed, view=view, keeps=keeps))
+        assignment = machine_assignment(case, traces, record, Assignment("", "", seed=seed, view=view, keeps=keeps))
         saves = record if view is None else None
         try:
             work = (client or client_of(program), placed_program(program, case), case, assignment)
             begins()
             with brought_if_failed(traces):
                 result = run_linked(cluster, directory, *work, counted=disturbance is None)
-            bring(result.directory, traces)
+            fetch_traces(result.directory, traces)
         except RunFailed as failure:
             if disturbance is not None:
                 _note_disturbed(directory, failure.result, saves, disturbance)
@@ -140,7 +146,7 @@ def _check_finished(case: StrategyCase, result: RunResult) -> None:
         raise RunFailed(tuple(TaskError(task, "NotFinished", text, at=time.monotonic()) for task in unfinished), result)
 
 
-def _root(view: View | None) -> str:
+def _root(view: FileView | None) -> str:
     """Where this process sees the files of a view, for faults of files."""
     return "" if view is None else f"/proc/{view.holder}/root"
 
@@ -183,7 +189,7 @@ def disturbed_by(
 
 def _note_disturbed(directory: Path, result: RunResult, saves: Path | None, disturbance: Disturbance) -> None:
     """Leave beside the traces what the journal of a run under faults knows of its numbers and its saves."""
-    save_struck(directory, result)
+    save_corrupt_values(directory, result)
     journal = result.directory / JOURNAL
     note_saves(directory / TRACES, saves, journal)
     if disturbance.plan.points:

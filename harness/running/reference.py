@@ -13,12 +13,12 @@ from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference, ReferenceFiles
 from harness.evidence.steps import Segment
 from harness.running.cache import kept_in_cache
-from harness.running.elsewhere import made_elsewhere
 from harness.running.interpreter import Interpreter
-from harness.running.live import LiveReference
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS, Wanted, made
-from harness.running.repeated import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
-from harness.running.resuming import segments_by_counts, segments_by_state, undone
+from harness.running.live_reference import LiveReference
+from harness.running.other_environment import runs_of_environment
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS, ReferenceRequest, make_runs
+from harness.running.reference_runs import OTHER_KERNELS, PLAIN, TF32, Runs, noisy
+from harness.running.resume_steps import segments_by_counts, segments_by_state, undone
 from harness.subject.program import Program
 from simulator import LockstepError, RunFailed
 from simulator.machines.local.host import is_busy
@@ -59,9 +59,9 @@ class Venue:
             those of all, or of the first.
         python: of another environment, in which all of its runs are made.
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
-        apart: as of `harness.running.repeated.Runs`.
+        apart: as of `harness.running.reference_runs.Runs`.
         later: the same.
-        strategy: as of `harness.running.repeated.Runs`.
+        strategy: as of `harness.running.reference_runs.Runs`.
     """
 
     seed: int
@@ -121,7 +121,7 @@ class ReferenceRuns:
         segments = segments_by_state(self._parts) if follows else ()
         self._segments = segments[:1] if first else segments
         self._touched: dict[str, Sequence[Touch]] = {}
-        self._known: dict[tuple[Path, Wanted], Reference] = {}
+        self._known: dict[tuple[Path, ReferenceRequest], Reference] = {}
         self._count = 0
         self._last: Runs | None = None
         self._earlier: dict[int, Runs] = {}
@@ -151,7 +151,7 @@ class ReferenceRuns:
 
         Args:
             runs: with noise, of `NOISY_RUNS`. Those that were made before count.
-            sure: as of `Wanted`.
+            sure: as of `ReferenceRequest`.
 
         Raises:
             NotReproducible: two equal runs differ.
@@ -159,7 +159,7 @@ class ReferenceRuns:
             RunFailed: as of `plain`.
         """
         others = [OTHER_KERNELS] * self._venue.kernels + [TF32] * self._venue.tf32
-        wanted = Wanted(runs, tuple(others) if runs else (), sure)
+        wanted = ReferenceRequest(runs, tuple(others) if runs else (), sure)
         earlier = {number: self._made(each, wanted) for number, each in self._earlier.items()}
         found = self._free(wanted) if self._last is None else self._made(self._last, wanted)
         notes = (*found.notes, *((_TF32_NOTE,) if self._venue.tf32 else ()))
@@ -199,7 +199,7 @@ class ReferenceRuns:
         with contextlib.suppress(LockstepError), contextlib.ExitStack() as stack:
             if beside and self._is_worth_it:
                 stack.enter_context(runs.beside(list(map(noisy, FIRST_SEEDS))))
-            self._made(runs, Wanted())
+            self._made(runs, ReferenceRequest())
             self._last = runs
             self._stack.push(stack.pop_all())
         return self._last is runs
@@ -223,14 +223,14 @@ class ReferenceRuns:
             strategy=venue.strategy,
         )
         self._count += 1
-        return runs, self._made(runs, Wanted())
+        return runs, self._made(runs, ReferenceRequest())
 
-    def _free(self, wanted: Wanted) -> Reference:
+    def _free(self, wanted: ReferenceRequest) -> Reference:
         found = undisturbed(self._program, self._venue, wanted, known=self._checked())
         self._touched |= found.touched
         return found
 
-    def _made(self, runs: Runs, wanted: Wanted) -> Reference:
+    def _made(self, runs: Runs, wanted: ReferenceRequest) -> Reference:
         if (known := self._known.get((runs.directory, wanted))) is not None:
             return known
         try:
@@ -265,7 +265,7 @@ def reference_runs(
 
 
 def undisturbed(
-    program: Program, venue: Venue, wanted: Wanted, *, known: dict[str, Sequence[Touch]] | None = None
+    program: Program, venue: Venue, wanted: ReferenceRequest, *, known: dict[str, Sequence[Touch]] | None = None
 ) -> Reference:
     """A reference that follows no run.
 
@@ -293,8 +293,8 @@ def undisturbed(
         return _reference(left, venue)
 
 
-def _made(runs: Runs, wanted: Wanted, python: Interpreter | None) -> ReferenceFiles:
-    return made(runs, wanted) if python is None else made_elsewhere(runs, wanted, python)
+def _made(runs: Runs, wanted: ReferenceRequest, python: Interpreter | None) -> ReferenceFiles:
+    return make_runs(runs, wanted) if python is None else runs_of_environment(runs, wanted, python)
 
 
 def _reference(left: ReferenceFiles, venue: Venue) -> Reference:

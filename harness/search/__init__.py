@@ -1,17 +1,17 @@
 """Searches for plans of faults that a training does not survive."""
 
-from harness.search.hunting import Found, Hunt, Search
-from harness.search.judging import Subject, subject_of, survives
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
+from harness.search.pytest_file import write_test
+from harness.search.search import FailingPlan, Hunt, Search
 from harness.search.shrinking import Acceptance
-from harness.search.writing import write_test
+from harness.search.trial import Subject, subject_of, survives
 from simulator.faults import describe_plan
 
 __all__ = [
     "Acceptance",
-    "Found",
+    "FailingPlan",
     "Hunt",
-    "Outcome",
+    "PlanOutcome",
     "Search",
     "Subject",
     "describe_plan",

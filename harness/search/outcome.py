@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
-from harness.search.situations import Shown
+from harness.search.situations import RunSituations
 
-__all__ = ["Outcome", "Symptom"]
+__all__ = ["PlanOutcome", "Symptom"]
 
 Symptom = Literal["numbers", "liveness"]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlanOutcome:
     """Whether a program survived a plan: true if it did.
 
     Attributes:
@@ -33,7 +33,7 @@ class Outcome:
     unfired: tuple[str, ...] = ()
     struck: tuple[bool, ...] = ()
     void: str | None = None
-    shown: Shown = field(default_factory=Shown)
+    shown: RunSituations = field(default_factory=RunSituations)
     restarts: int = 0
     seconds: float = 0.0
 

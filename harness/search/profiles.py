@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from harness.search.rooms import HERE, Room
+from harness.search.venue import HERE, SearchVenue
 from simulator import Topology, UsageError
 from simulator.faults import Fault, LinkFault, all_kinds
 
@@ -71,12 +71,12 @@ def profile_of(name: str) -> Profile:
     return PROFILES[name]
 
 
-def searchable(topology: Topology, room: Room = HERE) -> tuple[str, ...]:
+def searchable(topology: Topology, room: SearchVenue = HERE) -> tuple[str, ...]:
     """The kinds that a search can draw in this cluster, there."""
     return tuple(name for name, kind in all_kinds().items() if not _why_not(kind, topology, room))
 
 
-def _why_not(kind: type[Fault], topology: Topology, room: Room) -> str:
+def _why_not(kind: type[Fault], topology: Topology, room: SearchVenue) -> str:
     """Why a kind cannot be drawn; empty if it can."""
     if kind.unsearched:
         return kind.unsearched
@@ -92,7 +92,7 @@ def _why_not(kind: type[Fault], topology: Topology, room: Room) -> str:
     return ""
 
 
-def choose_kinds(wanted: Iterable[str], topology: Topology, room: Room = HERE) -> tuple[str, ...]:
+def choose_kinds(wanted: Iterable[str], topology: Topology, room: SearchVenue = HERE) -> tuple[str, ...]:
     """The kinds that were asked for, or if none were, all that can be drawn and that such a cluster can feel.
 
     Raises:

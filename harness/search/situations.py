@@ -14,7 +14,7 @@ from harness.evidence.saves import JOURNAL
 from simulator import FaultPlan
 from simulator.journal import read_journal
 
-__all__ = ["Coverage", "Point", "Shown", "State", "shown_by", "shown_in"]
+__all__ = ["Coverage", "Point", "RunSituations", "State", "shown_by", "shown_in"]
 
 State = tuple[str, ...]
 """A state of the job: what it is of (`order`, `recovery` or `death`), and the words that tell it from others."""
@@ -61,7 +61,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Shown:
+class RunSituations:
     """What one run has shown.
 
     Attributes:
@@ -89,7 +89,7 @@ class Coverage:
     met: Counter[Point] = field(default_factory=Counter)
     states: Counter[State] = field(default_factory=Counter)
 
-    def add(self, shown: Shown) -> int:
+    def add(self, shown: RunSituations) -> int:
         """Add what a run has shown; returns how many points it met, and states it was in, that nothing had before."""
         new = {point for point in shown.met if point is not None} - set(self.met)
         fresh = len(new) + len(shown.states - set(self.states))
@@ -133,7 +133,7 @@ _WORDS = {
 }
 
 
-def shown_in(directory: Path, plan: FaultPlan) -> Shown:
+def shown_in(directory: Path, plan: FaultPlan) -> RunSituations:
     """What a run has left in its directory; nothing where that is not there.
 
     Args:
@@ -141,10 +141,10 @@ def shown_in(directory: Path, plan: FaultPlan) -> Shown:
         plan: its expanded plan.
     """
     journal = directory / TRACES / JOURNAL
-    return shown_by(list(read_journal(journal)), plan) if journal.exists() else Shown()
+    return shown_by(list(read_journal(journal)), plan) if journal.exists() else RunSituations()
 
 
-def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan) -> Shown:
+def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan) -> RunSituations:
     """What a journal with points shows of a run under this expanded plan."""
     passed = tuple(_points(events))
     met: dict[str, Point] = {}
@@ -165,7 +165,7 @@ def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan) -> Shown:
             others = sorted({each.task: each for each in _points(events[:place]) if each.task != point.task}.items())
             states |= {("order", point.place, task, at.place) for task, at in others}
     states |= {*_recoveries(events), *_deaths(events)}
-    return Shown(passed, tuple(met.get(str(fault.id)) for fault in plan.faults), frozenset(states))
+    return RunSituations(passed, tuple(met.get(str(fault.id)) for fault in plan.faults), frozenset(states))
 
 
 def _points(events: Iterable[Mapping[str, Any]]) -> Iterator[Point]:

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.search.corpus import Corpus
-from harness.search.drawing import Space, draw_plans, drawn
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
+from harness.search.plan_strategy import Space, draw_plans, drawn_plans
 from harness.search.situations import Point
 from simulator import FaultPlan
 from simulator.faults import Fault, LinkFault, all_kinds
@@ -74,7 +74,7 @@ class Steering:
     def plans(self) -> Iterator[FaultPlan]:
         """Different plans, each one made when the outcome of the one before is known, as long as there are any."""
         seen: set[str] = set()
-        others, by_chance = self._other_kinds(), filter(self._may_show, drawn(self.space, self.seed))
+        others, by_chance = self._other_kinds(), filter(self._may_show, drawn_plans(self.space, self.seed))
         barren = 0
         for failing in self.corpus.failing:
             seen.add(failing.to_json())
@@ -91,7 +91,7 @@ class Steering:
                 seen.add(plan.to_json())
                 yield plan
 
-    def learn(self, plan: FaultPlan, outcome: Outcome, *, fresh: bool) -> None:
+    def learn(self, plan: FaultPlan, outcome: PlanOutcome, *, fresh: bool) -> None:
         """Take in what the latest plan has shown; `fresh`: something that no run before has."""
         shown = outcome.shown
         for aimed, met in zip(self._chain, shown.met, strict=False):

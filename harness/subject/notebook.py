@@ -16,7 +16,7 @@ import msgspec
 from simulator import UsageError
 from simulator.agent.places import cell_file, cell_of, place
 
-__all__ = ["Cell", "is_harmless", "line_on_disk", "read_cells", "show_source", "show_to_python"]
+__all__ = ["NotebookCell", "is_harmless", "line_on_disk", "read_cells", "show_source", "show_to_python"]
 
 # They look, install what is there already or is missed at its import, or show how long something took.
 _HARMLESS = re.compile(
@@ -30,7 +30,7 @@ _TIMED = re.compile(r"%time\s+(?P<statement>\S.*)")
 _OF_IPYTHON = re.compile(r"[%!?].*|[\w., ]+=\s*[%!].*|.*\?")
 
 
-class Cell(msgspec.Struct, frozen=True):
+class NotebookCell(msgspec.Struct, frozen=True):
     """A cell of code.
 
     Attributes:
@@ -42,7 +42,7 @@ class Cell(msgspec.Struct, frozen=True):
     source: str
 
 
-def read_cells(path: Path) -> tuple[Cell, ...]:
+def read_cells(path: Path) -> tuple[NotebookCell, ...]:
     """The cells of a notebook.
 
     Raises:
@@ -52,7 +52,8 @@ def read_cells(path: Path) -> tuple[Cell, ...]:
     if not sources:
         raise UsageError(f"{path.name} has no cell of code")
     return tuple(
-        Cell(number, _python(source, cell_file(path.name, number))) for number, source in enumerate(sources, start=1)
+        NotebookCell(number, _python(source, cell_file(path.name, number)))
+        for number, source in enumerate(sources, start=1)
     )
 
 
@@ -145,7 +146,7 @@ def _leave_out(lines: list[str], file: str, number: int | None, why: str) -> Non
         raise UsageError(f"{place(file, number)} is not Python: {why}: {text!r}")
 
 
-def show_to_python(path: str, cells: Sequence[Cell]) -> Iterator[tuple[str, Cell]]:
+def show_to_python(path: str, cells: Sequence[NotebookCell]) -> Iterator[tuple[str, NotebookCell]]:
     """Each cell with what Python is to know it by; from then on its lines are found where those of a file are.
 
     That is where tracebacks, AutoGraph and verdicts look for them.

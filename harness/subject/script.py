@@ -10,7 +10,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from harness.subject.notebook import Cell, read_cells, show_to_python
+from harness.subject.notebook import NotebookCell, read_cells, show_to_python
 from simulator import UsageError
 
 __all__ = ["FIRST_STEPS", "Script", "Updates"]
@@ -59,7 +59,7 @@ class Script(msgspec.Struct, frozen=True):
     ps: int = 0
     updates: Updates | None = None
     repeated: int = 1
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[NotebookCell, ...] = ()
 
     @classmethod
     def of(cls, command: Sequence[str], first: int = FIRST_STEPS, assume: Sequence[str] = ()) -> Script:
@@ -100,7 +100,7 @@ class Script(msgspec.Struct, frozen=True):
             cells=read_cells(file) if file.suffix == ".ipynb" else (),
         )
 
-    def shown_cells(self) -> list[tuple[str, Cell]]:
+    def shown_cells(self) -> list[tuple[str, NotebookCell]]:
         """Those of a notebook, with what Python knows each by in this process from now on."""
         return list(show_to_python(self.path, self.cells))
 

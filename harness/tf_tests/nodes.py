@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from harness.tf_tests.inside.messages import Collected, Entry, NotCollected
-from harness.tf_tests.process import Ended, TimedOut
+from harness.tf_tests.inside.messages import Collected, NotCollected, TestEntry
+from harness.tf_tests.process import FileProcessEnded, TimedOut
 from harness.tf_tests.session import COLLECT_SECONDS_MAX, Session
 
 __all__ = ["SESSION", "HostedClass", "HostedFile", "HostedItem"]
@@ -25,7 +25,7 @@ class HostedItem(pytest.Item):
         file: its file.
     """
 
-    def __init__(self, *, number: int, entry: Entry, file: HostedFile, **kwargs: Any) -> None:
+    def __init__(self, *, number: int, entry: TestEntry, file: HostedFile, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.number = number
         self.file = file
@@ -45,7 +45,9 @@ class HostedItem(pytest.Item):
 class HostedClass(pytest.Collector):
     """A class of tests, or whatever else has tests below it."""
 
-    def __init__(self, *, entries: list[tuple[int, tuple[str, ...], Entry]], file: HostedFile, **kwargs: Any) -> None:
+    def __init__(
+        self, *, entries: list[tuple[int, tuple[str, ...], TestEntry]], file: HostedFile, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         self._entries = entries
         self._file = file
@@ -63,7 +65,7 @@ class HostedFile(pytest.File):
         session = self.config.stash[SESSION]
         try:
             said = session.collect(self.path)
-        except Ended as ended:
+        except FileProcessEnded as ended:
             raise self.CollectError(f"{self.path} could not be collected: its process {ended}") from ended
         except TimedOut as late:
             text = f"{self.path} was not collected after {COLLECT_SECONDS_MAX:g} s; its process has been killed\n{late}"
@@ -79,7 +81,7 @@ class HostedFile(pytest.File):
 
 
 def _children(
-    parent: pytest.Collector, entries: list[tuple[int, tuple[str, ...], Entry]], file: HostedFile
+    parent: pytest.Collector, entries: list[tuple[int, tuple[str, ...], TestEntry]], file: HostedFile
 ) -> Iterator[pytest.Item | pytest.Collector]:
     # A class's tests follow each other, so this keeps their order.
     for name, group in groupby(entries, key=lambda each: each[1][0]):

@@ -11,7 +11,7 @@ import pytest
 
 from harness.tf_tests.inside.messages import LEFT_PROPERTY, PLUGIN
 from harness.tf_tests.nodes import SESSION, HostedFile, HostedItem
-from harness.tf_tests.process import Ended, TimedOut
+from harness.tf_tests.process import FileProcessEnded, TimedOut
 from harness.tf_tests.session import Session, options_for
 
 __all__ = [
@@ -155,7 +155,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             hook.pytest_runtest_logreport(
                 report=item.config.hook.pytest_report_from_serializable(config=item.config, data=data)
             )
-    except Ended as ended:
+    except FileProcessEnded as ended:
         _fail(item, f"the process of {item.path.name} {ended} while it ran this test")
     except TimedOut as late:
         _fail(item, f"not over after {session.test_seconds_max:g} s; its processes have been killed\n{late}")

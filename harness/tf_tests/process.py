@@ -16,14 +16,14 @@ import multiprocess
 from multiprocess import connection
 
 from harness.tf_tests.inside import entering, stacks
-from harness.tf_tests.inside.messages import Order
+from harness.tf_tests.inside.messages import SessionOrder
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.launch import at_import, forkserver
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.local.warden import warden
 from simulator.wire.spec import SEMAPHORES_VARIABLE
 
-__all__ = ["Ended", "FileProcess", "TimedOut"]
+__all__ = ["FileProcess", "FileProcessEnded", "TimedOut"]
 
 _PRELOAD = ("harness.tf_tests.inside._preload",)
 _GOODBYE_SECONDS_MAX = 2.0
@@ -32,7 +32,7 @@ _GONE_SECONDS_MAX = 2.0
 _LOG_CHARACTERS_MAX = 20_000
 
 
-class Ended(Exception):
+class FileProcessEnded(Exception):
     """Raised when the process has ended and owes an answer; `str` says how."""
 
 
@@ -55,7 +55,7 @@ class FileProcess:
             SEMAPHORES_VARIABLE: f"/mp-{self._mark}",
             "TMPDIR": str(self.scratch / "tmp"),
         }
-        order = Order(str(path), str(directory), options, environ, str(self.scratch), str(self._log))
+        order = SessionOrder(str(path), str(directory), options, environ, str(self.scratch), str(self._log))
         self._connection, theirs = multiprocess.Pipe()
         self._captured, their_captured = multiprocess.Pipe()
         with theirs, their_captured:
@@ -79,7 +79,7 @@ class FileProcess:
         try:
             return self._connection.recv()
         except (EOFError, OSError):
-            raise Ended(self._how_it_ended()) from None
+            raise FileProcessEnded(self._how_it_ended()) from None
 
     def log(self) -> str:
         """The end of what it has written: what its pytest has captured of the current test, if it still says so."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.tf_tests.inside.messages import Collected, Finished, NotCollected, Report, Run
+from harness.tf_tests.inside.messages import Collected, Finished, NotCollected, RunTests, TestReport
 from harness.tf_tests.process import FileProcess
 
 __all__ = ["COLLECT_SECONDS_MAX", "Session", "options_for"]
@@ -118,9 +118,9 @@ class Session:
             TimedOut: the test was not over in time.
         """
         process = self._of(path)
-        process.send(Run(number, following))
+        process.send(RunTests(number, following))
         while not isinstance(said := process.receive(self.test_seconds_max), Finished):
-            assert isinstance(said, Report), said
+            assert isinstance(said, TestReport), said
             yield said.data
 
     def log(self) -> str:

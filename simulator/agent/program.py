@@ -11,12 +11,12 @@ import msgspec
 
 from simulator.agent.process import fresh_signals, join_no_one, redirect_output, without_input
 
-__all__ = ["Program", "become"]
+__all__ = ["TaskProgram", "become"]
 
 _NOT_FOUND = 127
 
 
-class Program(msgspec.Struct, frozen=True):
+class TaskProgram(msgspec.Struct, frozen=True):
     """What the process of a task needs to become the program."""
 
     argv: tuple[str, ...]
@@ -25,7 +25,7 @@ class Program(msgspec.Struct, frozen=True):
     log: str
 
 
-def become(spec: Program) -> NoReturn:
+def become(spec: TaskProgram) -> NoReturn:
     """Become the program; called in the forked process, and never returns."""
     join_no_one()
     redirect_output(spec.log)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 from _lockstep.children import PRELOAD
 from simulator.agent.process import fresh_signals, join_no_one, redirect_output, renew_modules, without_input
-from simulator.agent.program import Program
+from simulator.agent.program import TaskProgram
 from simulator.agent.site import sitecustomize as site
 
 __all__ = ["become_script"]
@@ -32,7 +32,7 @@ _NEEDED_AT_END = {"sys", "builtins", "__main__"}
 _imported: set[str] = set()
 
 
-def become_script(script: Program) -> NoReturn:
+def become_script(script: TaskProgram) -> NoReturn:
     """Run it as `python FILE`, or `python -m MODULE`, does; called in the forked process, and never returns.
 
     Args:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import FieldInfo, fields
 
 from simulator.errors import LockstepError, UsageError
-from simulator.faults.values import Value
+from simulator.faults.values import FaultValue
 from simulator.network import Link, LinkRule
 from simulator.run.protocol import Running
 from simulator.run.task import Task
@@ -161,7 +161,7 @@ class Fault(
     clients_only: ClassVar[bool] = False
     implied: ClassVar[Mapping[str, object]] = {}
     drawn: ClassVar[Mapping[str, str]] = {}
-    values: ClassVar[Mapping[str, Value]] = {}
+    values: ClassVar[Mapping[str, FaultValue]] = {}
     needed: ClassVar[tuple[str, ...]] = ()
     repeats: ClassVar[tuple[str, ...]] = ()
     cause: ClassVar[str] = ""

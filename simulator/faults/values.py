@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from simulator.errors import UsageError
 from simulator.units import parse_duration, parse_rate, parse_share, parse_size
 
-__all__ = ["UNITS", "Value", "ends_of"]
+__all__ = ["UNITS", "FaultValue", "ends_of"]
 
 _COUNT_MAX = 2**32 - 1
 _PARSERS: Mapping[str, Callable[[object, str], float]] = {
@@ -21,7 +21,7 @@ _PARSERS: Mapping[str, Callable[[object, str], float]] = {
 
 
 @dataclass(frozen=True)
-class Value:
+class FaultValue:
     """What the key of a fault takes.
 
     Attributes:
@@ -71,42 +71,42 @@ class Value:
         return least if self.above else f"{least} or more"
 
 
-_SOME_TIME = Value("duration", above=True)
+_SOME_TIME = FaultValue("duration", above=True)
 
-UNITS: Mapping[str, Value] = {
-    "step": Value("count"),
-    "until": Value("count", 1),
-    "nth": Value("count", 1),
-    "incarnation": Value("count"),
-    "connections": Value("count", 1),
+UNITS: Mapping[str, FaultValue] = {
+    "step": FaultValue("count"),
+    "until": FaultValue("count", 1),
+    "nth": FaultValue("count", 1),
+    "incarnation": FaultValue("count"),
+    "connections": FaultValue("count", 1),
     # A loop, or flapping, has two rounds or more.
-    "times": Value("count", 2),
-    "bit": Value("count"),
-    "element": Value("count"),
-    "replica": Value("count"),
-    "code": Value("count", 1, 255),
-    "seed": Value("count"),
-    "factor": Value("number", 1, 1e6, above=True),
-    "bytes": Value("size", 1),
-    "size": Value("size"),
-    "rate": Value("rate"),
-    "loss": Value("share"),
-    "time": Value("duration"),
+    "times": FaultValue("count", 2),
+    "bit": FaultValue("count"),
+    "element": FaultValue("count"),
+    "replica": FaultValue("count"),
+    "code": FaultValue("count", 1, 255),
+    "seed": FaultValue("count"),
+    "factor": FaultValue("number", 1, 1e6, above=True),
+    "bytes": FaultValue("size", 1),
+    "size": FaultValue("size"),
+    "rate": FaultValue("rate"),
+    "loss": FaultValue("share"),
+    "time": FaultValue("duration"),
     "duration": _SOME_TIME,
-    "restart": Value("duration"),
-    "grace": Value("duration"),
+    "restart": FaultValue("duration"),
+    "grace": FaultValue("duration"),
     "per_step": _SOME_TIME,
     "period": _SOME_TIME,
     "up": _SOME_TIME,
     # The probe that proves it takes 250 ms of it.
-    "down": Value("duration", 0.3),
+    "down": FaultValue("duration", 0.3),
     "delay": _SOME_TIME,
     "jitter": _SOME_TIME,
 }
 """What each key takes, unless its kind says otherwise in `Fault.values`; a range such as `10..20` has two of it."""
 
 
-def ends_of(key: str, value: object, known: Value) -> tuple[float, float]:
+def ends_of(key: str, value: object, known: FaultValue) -> tuple[float, float]:
     """The least and the greatest number of a range such as `10..20`; of what is no range, the same one twice.
 
     Raises:

@@ -20,7 +20,7 @@ from simulator.agent.gpus import SeenGpu, look
 from simulator.errors import LockstepError
 from simulator.hardware.simulated import variables
 from simulator.launch import DEFAULT_PRELOAD, at_import, fork
-from simulator.launch.protocol import Entry
+from simulator.launch.protocol import EntryPoint
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["ANSWERS_VARIABLE", "SESSION_VARIABLE", "Gpu", "gpus", "may_have_gpus", "task_variables"]
@@ -100,7 +100,7 @@ def _ask(relevant: tuple[tuple[str, str], ...]) -> tuple[Gpu, ...]:
     environ = {**os.environ, **{name: value for name, value in relevant if value}}
     with scratch("gpus") as directory:
         answer = directory / "gpus.json"
-        process = fork(Entry(DEFAULT_PRELOAD, look, (environ, answer), at_import(environ)), "gpus")
+        process = fork(EntryPoint(DEFAULT_PRELOAD, look, (environ, answer), at_import(environ)), "gpus")
         process.end(_ANSWER_SECONDS_MAX)
         why: str | tuple[Gpu, ...] = f"exit code {process.exit_code()}, {_ANSWER_SECONDS_MAX:g} s at most"
         if answer.exists():

@@ -13,17 +13,19 @@ from filelock import FileLock, Timeout
 from simulator.errors import DeadlineExceeded
 from simulator.hardware.cache import cache_folder
 from simulator.hardware.detecting import Gpu, gpus, task_variables
-from simulator.hardware.sharing import Share, shared_out, wanted
+from simulator.hardware.sharing import GpuShare, gpu_shares, gpus_wanted
 from simulator.topology import Topology
 
-__all__ = ["SHARE_VARIABLE", "leased", "lent_gpus"]
+__all__ = ["SHARE_VARIABLE", "gpu_lease", "lent_gpus"]
 
 SHARE_VARIABLE = "LOCKSTEP_SHARE_GPUS"
 """With `1` runs do not wait for each other, and may meet on one GPU."""
 
 
 @contextlib.contextmanager
-def leased(count: int, there: Sequence[Gpu], seconds: float, folder: Path | None = None) -> Iterator[tuple[Gpu, ...]]:
+def gpu_lease(
+    count: int, there: Sequence[Gpu], seconds: float, folder: Path | None = None
+) -> Iterator[tuple[Gpu, ...]]:
     """GPUs that no other run has, for the duration of the context; those that are free, or a wait until enough are.
 
     Nobody waits while it holds some: what it cannot have at once, it gives back first. Locks end with their process.
@@ -90,7 +92,7 @@ def _lock(gpu: Gpu, place: Path) -> FileLock:
 
 def lent_gpus(
     topology: Topology, stack: contextlib.ExitStack, timeout: float
-) -> tuple[dict[str, Share], dict[str, str]]:
+) -> tuple[dict[str, GpuShare], dict[str, str]]:
     """The GPUs of each task, lent to this run alone, and what lets the tasks see them.
 
     Args:
@@ -105,5 +107,5 @@ def lent_gpus(
         return {}, {}
     there = gpus(kind)
     if kind == "gpu":  # each process has simulated ones of its own
-        there = stack.enter_context(leased(wanted(topology), there, timeout))
-    return shared_out(topology, there), task_variables(kind)
+        there = stack.enter_context(gpu_lease(gpus_wanted(topology), there, timeout))
+    return gpu_shares(topology, there), task_variables(kind)

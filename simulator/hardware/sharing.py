@@ -11,7 +11,7 @@ from simulator.errors import HardwareMissing, UsageError
 from simulator.hardware.detecting import Gpu
 from simulator.topology import Topology
 
-__all__ = ["LIMIT_VARIABLE", "Share", "shared_out", "wanted"]
+__all__ = ["LIMIT_VARIABLE", "GpuShare", "gpu_shares", "gpus_wanted"]
 
 LIMIT_VARIABLE = "LOCKSTEP_GPU_MEMORY_MB"
 _LIMIT_MB = 2048
@@ -21,7 +21,7 @@ _LEAST_MB = 64
 
 
 @dataclass(frozen=True)
-class Share:
+class GpuShare:
     """What of the GPUs is a task's.
 
     Attributes:
@@ -33,7 +33,9 @@ class Share:
     memory_mb: int = 0
 
 
-def shared_out(topology: Topology, there: Sequence[Gpu], environ: Mapping[str, str] | None = None) -> dict[str, Share]:
+def gpu_shares(
+    topology: Topology, there: Sequence[Gpu], environ: Mapping[str, str] | None = None
+) -> dict[str, GpuShare]:
     """The share of each task.
 
     Tasks take as many GPUs as they have replicas, one task after the other, and begin again at the first when all are
@@ -55,25 +57,25 @@ def shared_out(topology: Topology, there: Sequence[Gpu], environ: Mapping[str, s
     if counts and not there:
         kind = next(iter(counts.values())).kind
         raise HardwareMissing(f"{kind} devices were asked for, and TensorFlow sees none here; see `lockstep doctor`")
-    shares = {task: Share() for task in topology.tasks}
+    shares = {task: GpuShare() for task in topology.tasks}
     taken = 0
     splits: Counter[Gpu] = Counter()
     for task, devices in counts.items():
         if devices.count <= len(there):
             chosen = tuple(there[(taken + offset) % len(there)].index for offset in range(devices.count))
-            shares[task], taken = Share(chosen), taken + devices.count
+            shares[task], taken = GpuShare(chosen), taken + devices.count
         else:
             gpu, taken = there[taken % len(there)], taken + 1
-            shares[task] = Share((gpu.index,), _LIMIT_MB)
+            shares[task] = GpuShare((gpu.index,), _LIMIT_MB)
             splits[gpu] += devices.count
     for gpu, parts in splits.items():
         for task in [task for task, share in shares.items() if share.memory_mb and share.gpus == (gpu.index,)]:
             why = f"{task} splits it into {counts[task].count}"
-            shares[task] = Share((gpu.index,), _each(gpu, parts, asked, why))
+            shares[task] = GpuShare((gpu.index,), _each(gpu, parts, asked, why))
     return shares
 
 
-def wanted(topology: Topology) -> int:
+def gpus_wanted(topology: Topology) -> int:
     """How many GPUs the tasks of a cluster would take if there were as many."""
     counts = (topology.devices_of(task.partition(":")[0]) for task in topology.tasks)
     return sum(devices.count for devices in counts if devices.on_gpu)

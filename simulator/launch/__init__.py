@@ -3,8 +3,8 @@
 from simulator.launch.environment import environ_of
 from simulator.launch.forkserver import (
     DEFAULT_PRELOAD,
+    ForkedProcess,
     Forkserver,
-    Launched,
     also_preload,
     at_import,
     fork,
@@ -14,8 +14,8 @@ from simulator.wire.payload import pack, unpack
 
 __all__ = [
     "DEFAULT_PRELOAD",
+    "ForkedProcess",
     "Forkserver",
-    "Launched",
     "also_preload",
     "at_import",
     "environ_of",

@@ -29,13 +29,13 @@ from _lockstep.preloads import also_preload, asked_for
 from simulator.errors import DeadlineExceeded, ForkserverEnded
 from simulator.helpers.warden import FORKSERVER_VARIABLE, kill_orphans
 from simulator.launch.environment import changed_environment
-from simulator.launch.protocol import Entry
+from simulator.launch.protocol import EntryPoint
 from simulator.machines.local.orphans import orphans
 from simulator.machines.local.scratch import make_scratch
 from simulator.machines.local.warden import warden
 from simulator.wire.forking import Popen, Server
 
-__all__ = ["DEFAULT_PRELOAD", "Forkserver", "Launched", "also_preload", "at_import", "fork", "forkserver"]
+__all__ = ["DEFAULT_PRELOAD", "ForkedProcess", "Forkserver", "also_preload", "at_import", "fork", "forkserver"]
 
 # tf_keras costs 0.1 s on top of TensorFlow (which imports Keras 3 itself).
 DEFAULT_PRELOAD = ("tensorflow", "tf_keras")
@@ -52,7 +52,7 @@ _ADOPTERS_SECONDS_MAX = 15.0
 
 
 @dataclass
-class Launched:
+class ForkedProcess:
     """A started process: its pid, and a file descriptor that becomes readable when it has ended."""
 
     pid: int
@@ -106,7 +106,7 @@ class Forkserver:
         self._log: Path | None = None
         self._mark = uuid.uuid4().hex
 
-    def start(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> Launched:
+    def start(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> ForkedProcess:
         """Start `target(*args)` in a fresh process called `name`.
 
         Raises:
@@ -121,7 +121,7 @@ class Forkserver:
                     popen = self._popen(target, args, name)
             except (EOFError, ConnectionError) as error:
                 raise ForkserverEnded(f"the forkserver {self._end()} {name}") from error
-        return Launched(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
+        return ForkedProcess(pid=popen.pid, sentinel=popen.sentinel, _popen=popen)
 
     def _popen(self, target: Callable[..., object], args: tuple[Any, ...], name: str) -> Popen:
         self._ensure_running()
@@ -216,6 +216,6 @@ def _forkserver(preload: tuple[str, ...], variables: tuple[tuple[str, str], ...]
     return Forkserver([name for name in preload if importlib.util.find_spec(name) is not None], variables)
 
 
-def fork(entry: Entry, name: str) -> Launched:
+def fork(entry: EntryPoint, name: str) -> ForkedProcess:
     """Start a process called `name` that begins so."""
     return forkserver(entry.preload, entry.variables).start(entry.target, entry.args, name)

@@ -9,8 +9,8 @@ from pathlib import Path
 from simulator.agent import main
 from simulator.errors import TaskError
 from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import, fork
-from simulator.launch.protocol import End, Entry, Failure, Process
-from simulator.machines.local.room import full_disk
+from simulator.launch.protocol import EntryPoint, Failure, Process, ProcessEnd
+from simulator.machines.local.disk_space import full_disk
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
@@ -38,15 +38,15 @@ class Functions:
         """Those that call the function."""
         return topology.clients
 
-    def entry(self, spec: TaskSpec) -> Entry:
+    def entry(self, spec: TaskSpec) -> EntryPoint:
         """The agent's main function."""
-        return Entry(self.preload, main.main, (spec,), at_import(spec.environ))
+        return EntryPoint(self.preload, main.main, (spec,), at_import(spec.environ))
 
     def launch(self, spec: TaskSpec) -> Process:
         """Fork it."""
         return fork(self.entry(spec), spec.task)
 
-    def failure(self, end: End) -> Failure | None:
+    def failure(self, end: ProcessEnd) -> Failure | None:
         """A server never ends by itself, and a client owes a result."""
         if not end.greeted:
             return "NeverStarted", f"ended with exit code {end.exit} before it reached the agent{full_disk(end.log)}"

@@ -11,8 +11,8 @@ import multiprocess
 
 from simulator.errors import LockstepError, TaskError
 from simulator.helpers.doorkeeper import HostDoor, begin
-from simulator.launch.forkserver import Launched, fork
-from simulator.launch.protocol import End, Entry, Failure, Launcher, Process
+from simulator.launch.forkserver import ForkedProcess, fork
+from simulator.launch.protocol import EntryPoint, Failure, Launcher, Process, ProcessEnd
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
@@ -47,7 +47,7 @@ class InHosts:
         """As without hosts."""
         return self.inner.clients(topology)
 
-    def entry(self, spec: TaskSpec) -> Entry:
+    def entry(self, spec: TaskSpec) -> EntryPoint:
         """As without hosts; it happens inside."""
         return self.inner.entry(spec)
 
@@ -55,7 +55,7 @@ class InHosts:
         """Start it inside."""
         return start_inside(self.door(spec.task), self.entry(spec), spec.task)
 
-    def failure(self, end: End) -> Failure | None:
+    def failure(self, end: ProcessEnd) -> Failure | None:
         """The doorkeeper ends as the task did."""
         return self.inner.failure(end)
 
@@ -64,7 +64,7 @@ class InHosts:
         return self.inner.complaint(error, log)
 
 
-def start_inside(door: HostDoor, entry: Entry, name: str) -> Launched:
+def start_inside(door: HostDoor, entry: EntryPoint, name: str) -> ForkedProcess:
     """Start a process called `name` inside a host; what is waited for is the doorkeeper, who ends after it and alike.
 
     Raises:

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 from simulator.agent.graph_errors import readable
-from simulator.agent.program import Program, become
+from simulator.agent.program import TaskProgram, become
 from simulator.agent.script import become_script
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
 from simulator.launch.preloaded import preloaded
-from simulator.launch.protocol import End, Entry, Failure, Process
-from simulator.machines.local.room import full_disk
+from simulator.launch.protocol import EntryPoint, Failure, Process, ProcessEnd
+from simulator.machines.local.disk_space import full_disk
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
@@ -117,7 +117,7 @@ class Programs:
             added["CUDA_VISIBLE_DEVICES"] = "-1"
         return added
 
-    def entry(self, spec: TaskSpec) -> Entry:
+    def entry(self, spec: TaskSpec) -> EntryPoint:
         """The process becomes the program.
 
         One that is not `preloaded` is forked by a forkserver that has imported next to nothing: PR_SET_PDEATHSIG
@@ -126,15 +126,15 @@ class Programs:
         bare = msgspec.structs.replace(spec, environ={}, tensorflow=False, server=False)
         environ = self.environment(spec.environ, msgspec.json.encode(bare), spec.devices)
         if (found := preloaded(self.argv, self.cwd, spec.environ)) is not None:
-            script = Program(argv=found.argv, cwd=self.cwd, environ=environ, log=spec.log)
-            return Entry(found.modules, become_script, (script,), found.variables)
-        return Entry((), become, (Program(argv=self.argv, cwd=self.cwd, environ=environ, log=spec.log),))
+            script = TaskProgram(argv=found.argv, cwd=self.cwd, environ=environ, log=spec.log)
+            return EntryPoint(found.modules, become_script, (script,), found.variables)
+        return EntryPoint((), become, (TaskProgram(argv=self.argv, cwd=self.cwd, environ=environ, log=spec.log),))
 
     def launch(self, spec: TaskSpec) -> Process:
         """Start it."""
         return fork(self.entry(spec), spec.task)
 
-    def failure(self, end: End) -> Failure | None:
+    def failure(self, end: ProcessEnd) -> Failure | None:
         """Any exit code but 0."""
         if end.signal:
             return "Signal", f"killed by {end.signal}"

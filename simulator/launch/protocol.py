@@ -16,14 +16,14 @@ from simulator.machines.protocol import Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["End", "Entry", "Failure", "Launcher", "Process"]
+__all__ = ["EntryPoint", "Failure", "Launcher", "Process", "ProcessEnd"]
 
 # The kind of a `TaskError`, and its message.
 Failure = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Entry:
+class EntryPoint:
     """The first call in the forked process of a task.
 
     Attributes:
@@ -40,7 +40,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class End:
+class ProcessEnd:
     """How the process of a task ended that nobody had asked to.
 
     Attributes:
@@ -79,7 +79,7 @@ class Launcher(Protocol):
     def clients(self, topology: Topology) -> tuple[str, ...]:
         """The tasks that have to finish for the job to be done."""
 
-    def entry(self, spec: TaskSpec) -> Entry:
+    def entry(self, spec: TaskSpec) -> EntryPoint:
         """How the process of this task begins."""
 
     def launch(self, spec: TaskSpec) -> Process:
@@ -89,7 +89,7 @@ class Launcher(Protocol):
             LockstepError: it cannot be started.
         """
 
-    def failure(self, end: End) -> Failure | None:
+    def failure(self, end: ProcessEnd) -> Failure | None:
         """What is wrong with the end of a process; `None` if it ended well."""
 
     def complaint(self, error: TaskError, log: Path) -> str:

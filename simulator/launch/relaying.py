@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.helpers.doorkeeper import Descriptor
 from simulator.helpers.relay.door import request
-from simulator.launch.forkserver import Launched, forkserver
+from simulator.launch.forkserver import ForkedProcess, forkserver
 from simulator.machines.local.warden import warden
 from simulator.wire import network as wire
 
@@ -28,7 +28,7 @@ class LinkRefused(LockstepError):
     """Raised when a probe's connection was refused or reset."""
 
 
-def fork_relay(control: socket.socket, passed: Iterable[int]) -> Launched:
+def fork_relay(control: socket.socket, passed: Iterable[int]) -> ForkedProcess:
     """Fork the relay, from a process that has imported what it needs and nothing else: that takes milliseconds.
 
     Started with an interpreter of its own it would take 0.1 s, which every run of several tasks would have to pay.
@@ -53,7 +53,7 @@ def _relay_process(control: Descriptor, passed: Mapping[int, Descriptor]) -> Non
     main(control.number, {number: here.number for number, here in passed.items()})
 
 
-def end_relay(process: Launched) -> None:
+def end_relay(process: ForkedProcess) -> None:
     """Wait for the end of a relay that has been told to, for certain."""
     process.end(_END_SECONDS_MAX)
     warden.forget_group(process.pid)

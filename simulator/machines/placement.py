@@ -12,7 +12,7 @@ from typing import Any
 
 from simulator.errors import LockstepError, UsageError
 from simulator.machines.far.machine import FarMachine
-from simulator.machines.protocol import LOCAL, Event, Machine, Share
+from simulator.machines.protocol import LOCAL, Event, Machine, MachineShare
 
 __all__ = ["Placement", "at_once", "placed"]
 
@@ -130,7 +130,7 @@ class Placement:
 
         def ready(machine: Machine, names: Sequence[str]) -> None:
             with_ports = tuple(name for name in names if name in networked)
-            share = Share(tuple(names), with_ports, directory, launcher)
+            share = MachineShare(tuple(names), with_ports, directory, launcher)
             addresses.update(machine.open(share))
 
         for machine in self.machines:

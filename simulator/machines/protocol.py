@@ -22,11 +22,11 @@ __all__ = [
     "PROCESS",
     "Broke",
     "Event",
-    "Facts",
-    "Lost",
     "Machine",
+    "MachineFacts",
+    "MachineShare",
+    "MachineSilent",
     "Process",
-    "Share",
     "Silent",
 ]
 
@@ -84,7 +84,7 @@ class Silent:
 
 
 @dataclass(frozen=True)
-class Lost:
+class MachineSilent:
     """The machine is not heard any more; its tasks are dead, or will be before anything is started in their place."""
 
     machine: str
@@ -92,11 +92,11 @@ class Lost:
     at: float
 
 
-Event = TaskEvent | Broke | Silent | Lost
+Event = TaskEvent | Broke | Silent | MachineSilent
 
 
 @dataclass(frozen=True)
-class Facts:
+class MachineFacts:
     """What a run has to know of a machine before it gives it tasks.
 
     Attributes:
@@ -107,7 +107,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Share:
+class MachineShare:
     """The part of a run that is a machine's.
 
     Attributes:
@@ -131,7 +131,7 @@ class Machine(Protocol):
         """By which users know it."""
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> MachineFacts:
         """What is known of it."""
 
     @property
@@ -163,7 +163,7 @@ class Machine(Protocol):
             OSError: nothing can be written into it.
         """
 
-    def open(self, share: Share) -> Mapping[str, str]:
+    def open(self, share: MachineShare) -> Mapping[str, str]:
         """Get ready for these tasks, and return `host:port` of each one's server."""
 
     def launch(self, specs: Sequence[TaskSpec]) -> None:
@@ -198,10 +198,10 @@ class Machine(Protocol):
         """
 
     def power_off(self) -> None:
-        """End it at once, with all that runs there, as the loss of its power would; `Lost` follows."""
+        """End it at once, with all that runs there, as the loss of its power would; `MachineSilent` follows."""
 
     def cut(self) -> None:
-        """Pull its cable, by which everybody reaches it; `Lost` follows, when its lease is over.
+        """Pull its cable, by which everybody reaches it; `MachineSilent` follows, when its lease is over.
 
         Raises:
             LockstepError: that could not be done.

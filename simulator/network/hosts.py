@@ -15,7 +15,7 @@ from types import TracebackType
 
 from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.helpers.doorkeeper import Descriptor, HostDoor
-from simulator.launch import Launched, forkserver
+from simulator.launch import ForkedProcess, forkserver
 from simulator.machines.local.ports import hold_ports
 from simulator.machines.local.warden import warden
 from simulator.network.helper import Helper, NetworkEnded
@@ -64,7 +64,7 @@ class Hosts:
     def __init__(self, topology: Topology, directory: Path) -> None:
         self.plan: Mapping[str, Host] = {host.task: host for host in plan_hosts(topology)}
         self._names = directory / "hosts"
-        self._process: Launched | None = None
+        self._process: ForkedProcess | None = None
 
     def __enter__(self) -> Hosts:
         self._names.write_text(table_of_names(tuple(self.plan.values())))
@@ -202,7 +202,7 @@ def _comes(prober: socket.socket, token: bytes, deadline: float) -> bool:
     return False
 
 
-def _start_keeper(control: socket.socket, doors: socket.socket, hosts: tuple[Host, ...]) -> Launched:
+def _start_keeper(control: socket.socket, doors: socket.socket, hosts: tuple[Host, ...]) -> ForkedProcess:
     # Imported by name in the keeper: this process needs no pyroute2.
     arguments = (Descriptor(control.fileno()), Descriptor(doors.fileno()), hosts)
     process = forkserver(_PRELOAD).start(_keep, arguments, "keeper")

@@ -13,12 +13,12 @@ import msgspec
 from simulator.errors import DeadlineExceeded, LockstepError, UsageError
 from simulator.journal.journal import Journal
 from simulator.machines.far.machine import FarMachine
-from simulator.network.chained import ChainedRelays
-from simulator.network.far import FarRelay
+from simulator.network.far_relay import FarRelay
 from simulator.network.helper import Helper, NetworkEnded
 from simulator.network.hosts import Hosts
 from simulator.network.link import Link, expand
 from simulator.network.relay import Relay
+from simulator.network.relay_chain import ChainedRelays
 from simulator.network.rule import LinkRule
 from simulator.topology import Topology
 from simulator.wire import network as wire

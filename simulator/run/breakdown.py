@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable
 
 from simulator.errors import TaskError
-from simulator.machines.local.room import no_room
+from simulator.machines.local.disk_space import no_room
 from simulator.threads import Worker
 
 __all__ = ["Breakdown"]

@@ -8,13 +8,13 @@ from functools import partial
 
 from simulator.errors import DeadlineExceeded, TaskError
 from simulator.journal.journal import Journal
-from simulator.launch.protocol import End, Failure
-from simulator.machines.protocol import Broke, Event, Lost, Silent
+from simulator.launch.protocol import Failure, ProcessEnd
+from simulator.machines.protocol import Broke, Event, MachineSilent, Silent
 from simulator.run.breakdown import Breakdown
 from simulator.run.saves import cut_off, note
-from simulator.run.task import Task, Wire, signal_name
+from simulator.run.task import ProcessWire, Task, signal_name
 from simulator.wire import control
-from simulator.wire.events import Ended, Fenced, Greeted, Launched, Said, TurnedAway, Who
+from simulator.wire.events import Ended, Fenced, Greeted, Launched, NoMessage, Said, Who
 from simulator.wire.framing import Malformed
 
 __all__ = ["Events"]
@@ -34,7 +34,7 @@ class Events:
         self,
         tasks: Mapping[str, Task],
         journal: Journal,
-        failure: Callable[[End], Failure | None],
+        failure: Callable[[ProcessEnd], Failure | None],
         breakdown: Breakdown | None = None,
     ) -> None:
         self.breakdown = breakdown or Breakdown(threading.Condition())
@@ -89,13 +89,13 @@ class Events:
             self._greeted(event)
         elif isinstance(event, Ended):
             self._ended(event)
-        elif isinstance(event, TurnedAway):
+        elif isinstance(event, NoMessage):
             self._turned_away(event)
         elif isinstance(event, Fenced):
             self._journal.write("fenced", task=event.who.task, incarnation=event.who.incarnation, pid=event.pid)
         elif isinstance(event, Silent):
             self._journal.write("machine_silent", machine=event.machine, at=event.at)
-        elif isinstance(event, Lost):
+        elif isinstance(event, MachineSilent):
             self._lose(event)
 
     def _current(self, who: Who) -> Task | None:
@@ -108,7 +108,7 @@ class Events:
         if task is None or task.machine is None:
             return
         again = task.connection is not None  # a program has closed all that it had open
-        task.connection = Wire(task.machine, event.who)
+        task.connection = ProcessWire(task.machine, event.who)
         if not again:
             self._journal.write("hello", task=task.name, incarnation=task.incarnation, pid=event.pid)
 
@@ -123,7 +123,7 @@ class Events:
         except (TypeError, ValueError) as error:
             raise Malformed(f"{type(event.message).__name__} cannot be taken in: {error}") from None
 
-    def _turned_away(self, event: TurnedAway) -> None:
+    def _turned_away(self, event: NoMessage) -> None:
         if event.who is None:
             self._journal.write("stranger", pid=event.pid, why=event.why)
             return
@@ -134,7 +134,7 @@ class Events:
         if (task := self._current(event.who)) is not None:
             self._fail(task, TaskError(task.name, "BrokenMessage", text, at=event.at))
 
-    def _lose(self, event: Lost) -> None:
+    def _lose(self, event: MachineSilent) -> None:
         """The tasks of a machine that is gone have ended with it, in whatever way."""
         self._journal.write("machine_lost", machine=event.machine, why=event.why, at=event.at)
         for task in self._tasks.values():
@@ -231,7 +231,7 @@ class Events:
 
     def _wrong_end(self, task: Task, event: Ended) -> Failure | None:
         return self._failure(
-            End(
+            ProcessEnd(
                 exit=task.exit,
                 signal=signal_name(task.exit),
                 greeted=task.connection is not None,

@@ -13,7 +13,7 @@ from simulator.machines.placement import Placement, placed
 from simulator.machines.protocol import Machine
 from simulator.run.expectations import Expectation
 from simulator.run.options import Options
-from simulator.run.protocol import Alone, Companion
+from simulator.run.protocol import Companion, NoCompanion
 from simulator.topology import Topology
 
 __all__ = ["RunPlan"]
@@ -41,7 +41,7 @@ class RunPlan:
     launcher: Launcher
     expectations: Sequence[Expectation] = ()
     gates: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    companion: Companion = field(default_factory=Alone)
+    companion: Companion = field(default_factory=NoCompanion)
     machines: Sequence[Machine] = ()
     place: Mapping[str, str] = field(default_factory=dict)
 

@@ -18,7 +18,7 @@ from simulator.run.task import Task
 from simulator.topology import Topology
 from simulator.wire.control import Action
 
-__all__ = ["Alone", "Companion", "Running"]
+__all__ = ["Companion", "NoCompanion", "Running"]
 
 
 class Running(Protocol):
@@ -92,7 +92,7 @@ class Companion(Protocol):
         """What has come of each fault that it was to bring."""
 
 
-class Alone:
+class NoCompanion:
     """Nobody goes along."""
 
     gates: Mapping[str, Sequence[str]] = {}

@@ -14,8 +14,8 @@ from simulator.errors import DeadlineExceeded, LockstepError, TaskError, UsageEr
 from simulator.hardware.leases import lent_gpus
 from simulator.journal.journal import Journal
 from simulator.launch.hosts import InHosts
-from simulator.machines.local.room import no_room
-from simulator.machines.local.undivided import undivided
+from simulator.machines.local.disk_space import no_room
+from simulator.machines.local.uninterrupted import uninterrupted
 from simulator.network import Hosts, Network, host_addresses, network_causes
 from simulator.results import RunFailed, RunResult
 from simulator.run.breakdown import Breakdown
@@ -460,4 +460,4 @@ def running(plan: RunPlan) -> Iterator[Run]:
 
 def _entered(context: _Context, stack: contextlib.ExitStack) -> _Context:
     """What helper processes keep: no signal breaks off between their start and their registration."""
-    return undivided(lambda: stack.enter_context(context))
+    return uninterrupted(lambda: stack.enter_context(context))

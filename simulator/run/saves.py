@@ -9,7 +9,7 @@ from typing import Protocol
 from simulator.results import Saved
 from simulator.wire.control import SaveBegun, SaveEnded
 
-__all__ = ["OpenSave", "Saving", "cut_off", "note"]
+__all__ = ["OpenSave", "TaskSaves", "cut_off", "note"]
 
 Write = Callable[..., None]
 
@@ -22,7 +22,7 @@ class OpenSave:
     step: int
 
 
-class Saving(Protocol):
+class TaskSaves(Protocol):
     """A task, as far as its saves are concerned."""
 
     steps: int
@@ -30,7 +30,7 @@ class Saving(Protocol):
     saves: list[Saved]
 
 
-def note(task: Saving, message: SaveBegun | SaveEnded, write: Write) -> None:
+def note(task: TaskSaves, message: SaveBegun | SaveEnded, write: Write) -> None:
     """Take in what a task says of a save, and write the event when it is over.
 
     Args:
@@ -46,7 +46,7 @@ def note(task: Saving, message: SaveBegun | SaveEnded, write: Write) -> None:
         _write(save, message, message.at, write)
 
 
-def cut_off(task: Saving, at: float, write: Write) -> None:
+def cut_off(task: TaskSaves, at: float, write: Write) -> None:
     """Write what the end of its process, at this time, has left unfinished."""
     for save in task.saving.values():
         begun = save.begun

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from simulator.hardware.sharing import Share
+from simulator.hardware.sharing import GpuShare
 from simulator.launch.protocol import Launcher
 from simulator.machines.local.machine import stem_of
 from simulator.machines.placement import Placement
@@ -41,7 +41,7 @@ class Starter:
     launcher: Launcher
     addresses: dict[str, str]
     placement: Placement
-    shares: Mapping[str, Share] = field(default_factory=dict)
+    shares: Mapping[str, GpuShare] = field(default_factory=dict)
     hardware: Mapping[str, str] = field(default_factory=dict)
     network: Network | None = None
 
@@ -83,7 +83,7 @@ class Starter:
         """
         config = self.topology.tf_config(task.name, self.addresses)
         given = {} if config is None else {"TF_CONFIG": config}
-        share = self.shares.get(task.name, Share())
+        share = self.shares.get(task.name, GpuShare())
         machine = self.placement.machine(task.name)
         here = self.placement.tasks(machine)
         return TaskSpec(

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded, LockstepError
+from simulator.run.departures import Departures
 from simulator.run.options import Options
-from simulator.run.partings import Partings
 from simulator.run.population import Population
-from simulator.run.protocol import Alone, Companion
+from simulator.run.protocol import Companion, NoCompanion
 from simulator.threads import Worker
 
 __all__ = ["Supervisor"]
@@ -40,9 +40,9 @@ class Supervisor:
         self._peer_grace = options.peer_grace
         self._cut_off = cut_off
         self._companion = companion
-        undisturbed = isinstance(companion, Alone) and not options.network.links
+        undisturbed = isinstance(companion, NoCompanion) and not options.network.links
         kept = undisturbed and population.call is not None and not population.starter.topology.ps
-        self._partings = Partings(population.tasks, population.journal) if kept else None
+        self._partings = Departures(population.tasks, population.journal) if kept else None
         self._changed = population.events.changed
         self._spent = 0
         self._closed = False

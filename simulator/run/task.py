@@ -16,7 +16,7 @@ from simulator.run.saves import OpenSave
 from simulator.wire.control import ToTask, encode
 from simulator.wire.events import Who
 
-__all__ = ["Task", "Wire", "signal_name"]
+__all__ = ["ProcessWire", "Task", "signal_name"]
 
 
 def signal_name(exit_code: int | None) -> str | None:
@@ -37,7 +37,7 @@ class Hears(Protocol):
 
 
 @dataclass(frozen=True)
-class Wire:
+class ProcessWire:
     """Takes messages to one process of a machine."""
 
     machine: Machine

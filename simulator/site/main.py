@@ -17,16 +17,16 @@ from pathlib import Path
 from simulator.machines.local import facts
 from simulator.machines.local.host import cores, memory_bytes
 from simulator.machines.local.scratch import make_scratch, remove_scratch
-from simulator.machines.protocol import Broke, Event, Lost, Silent
+from simulator.machines.protocol import Broke, Event, MachineSilent, Silent
+from simulator.site.local_run import LocalRun
 from simulator.site.meeting import Answering, reached
-from simulator.site.share import Share
 from simulator.threads import Worker
 from simulator.wire import site as wire
 from simulator.wire.events import Ended
 from simulator.wire.framing import Malformed
 from simulator.wire.site import Beat, FromSite
 
-__all__ = ["Lease", "main"]
+__all__ = ["SiteLease", "main"]
 
 _READ_BYTES_MAX = 1 << 20
 
@@ -56,7 +56,7 @@ class _Site:
         self._outbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
         self._ordered: queue.SimpleQueue[wire.ToSite] = queue.SimpleQueue()
         self._ending = threading.Lock()
-        self._share: Share | None = None
+        self._share: LocalRun | None = None
         self._folder: Path | None = None
         self._directory = make_scratch("machine")
         self._answering = Answering()
@@ -68,7 +68,7 @@ class _Site:
     def serve(self) -> None:
         """Hear what comes, until there is no more."""
         self._say(self._up())
-        self._lease = Lease(self._say, self._leave, every=self.every, seconds=self.seconds)
+        self._lease = SiteLease(self._say, self._leave, every=self.every, seconds=self.seconds)
         inbox = wire.inbox(wire.TO_SITE)
         with contextlib.suppress(OSError, Malformed):
             while data := os.read(self.told, _READ_BYTES_MAX):
@@ -113,7 +113,7 @@ class _Site:
 
     def _give_up(self, error: BaseException) -> None:
         """Tell the run that something of this site's own does not work any more."""
-        self._say(wire.Broken("its site", type(error).__name__, str(error)))
+        self._say(wire.SiteBroken("its site", type(error).__name__, str(error)))
 
     # -- what is asked for
 
@@ -122,9 +122,9 @@ class _Site:
             self._lease.granted(message.number)
         elif isinstance(message, wire.Off):
             os.kill(os.getpid(), signal.SIGKILL)
-        elif isinstance(message, wire.Clock):
-            self._say(wire.Done(message.request, time.monotonic()))
-        elif isinstance(message, (wire.End, wire.Probe, wire.Reach)):
+        elif isinstance(message, wire.ClockQuery):
+            self._say(wire.CallDone(message.request, time.monotonic()))
+        elif isinstance(message, (wire.EndTasks, wire.Probe, wire.Reach)):
             # They take a while, and the tasks are told other things meanwhile.
             Worker.started(type(message).__name__.lower(), partial(self._obey, message), self._give_up)
         else:
@@ -149,50 +149,50 @@ class _Site:
             self._answering.close()
             cwd = message.cwd or str(self._folder)
             directory = self._directory / str(request)
-            self._share = Share.of(message, directory, cwd, self._hear_event, self._say)
-            return wire.Done(request, time.monotonic(), addresses=dict(self._share.addresses))
+            self._share = LocalRun.of(message, directory, cwd, self._hear_event, self._say)
+            return wire.CallDone(request, time.monotonic(), addresses=dict(self._share.addresses))
         if isinstance(message, wire.Reach):
             met = reached(message.peers, message.seconds)
-            return wire.Done(request, time.monotonic(), addresses=met)
+            return wire.CallDone(request, time.monotonic(), addresses=met)
         if isinstance(message, wire.Sought):
             with contextlib.suppress(OSError):
-                return wire.Done(request, time.monotonic(), found=Path(message.path).read_text() == message.text)
-            return wire.Done(request, time.monotonic())
+                return wire.CallDone(request, time.monotonic(), found=Path(message.path).read_text() == message.text)
+            return wire.CallDone(request, time.monotonic())
         if isinstance(message, wire.Ship):
-            self._folder = Share.unpacked(message.archive, self._directory / "files")
-            return wire.Done(request, time.monotonic())
+            self._folder = LocalRun.unpacked(message.archive, self._directory / "files")
+            return wire.CallDone(request, time.monotonic())
         if isinstance(message, wire.Close):
             share, self._share = self._share, None
             pids = () if share is None else share.close()
-            return wire.Done(request, time.monotonic(), pids=tuple(pids))
+            return wire.CallDone(request, time.monotonic(), pids=tuple(pids))
         assert self._share is not None
-        if isinstance(message, wire.Relay):
+        if isinstance(message, wire.StartRelay):
             return self._share.relay(message, self._say)
-        if isinstance(message, (wire.Probe, wire.Relayed)):
+        if isinstance(message, (wire.Probe, wire.RelayMessage)):
             return self._relayed(message)
         return self._share.answer(message, request)
 
-    def _relayed(self, message: wire.Probe | wire.Relayed) -> wire.FromSite:
+    def _relayed(self, message: wire.Probe | wire.RelayMessage) -> wire.FromSite:
         relaying = None if self._share is None else self._share.relaying
         if isinstance(message, wire.Probe):
             assert relaying is not None
             return relaying.probe(message)
         if relaying is not None:
             relaying.told(message.data)
-        return wire.Done(0, 0.0)
+        return wire.CallDone(0, 0.0)
 
     def _hear_event(self, event: Event) -> None:
         """Tell the run, which is on another machine, what the machinery of this one has told."""
         if isinstance(event, Broke):
-            self._say(wire.Broken(event.what, type(event.error).__name__, str(event.error)))
+            self._say(wire.SiteBroken(event.what, type(event.error).__name__, str(event.error)))
             return
-        assert not isinstance(event, (Silent, Lost)), "only the run's side gives a machine up"
+        assert not isinstance(event, (Silent, MachineSilent)), "only the run's side gives a machine up"
         if isinstance(event, Ended) and self._share is not None:
             self._share.following.catch_up(event.who.task)
         self._say(event)
 
 
-class Lease:
+class SiteLease:
     """Asks until `close`.
 
     Args:

@@ -23,7 +23,7 @@ class Relaying:
         say: sends a message to the run.
     """
 
-    def __init__(self, asked: wire.Relay, say: Callable[[wire.FromSite], None]) -> None:
+    def __init__(self, asked: wire.StartRelay, say: Callable[[wire.FromSite], None]) -> None:
         self._key = asked.key
         self._say = say
         self._control, far = socket.socketpair()
@@ -62,7 +62,7 @@ class Relaying:
             seconds = probe(port, self._key, asked.src, asked.dst, asked.seconds, steady=asked.steady)
         except (DeadlineExceeded, LinkRefused) as error:
             return wire.Refused(asked.request, type(error).__name__, str(error))
-        return wire.Done(asked.request, 0.0, seconds=seconds)
+        return wire.CallDone(asked.request, 0.0, seconds=seconds)
 
     def close(self) -> None:
         """End it."""
@@ -78,4 +78,4 @@ class Relaying:
                 data = self._control.recv(1 << 16)
             except OSError:
                 data = b""
-            self._say(wire.Relayed(data))
+            self._say(wire.RelayMessage(data))

@@ -19,11 +19,11 @@ __all__ = [
     "AtGate",
     "Computes",
     "Continue",
+    "ControlInbox",
     "Counting",
     "Error",
     "FromTask",
     "Hello",
-    "Inbox",
     "Passed",
     "Proceed",
     "Ready",
@@ -220,7 +220,7 @@ def encode(message: FromTask | ToTask) -> bytes:
     return framing.encode(message)
 
 
-class Inbox(framing.Inbox[FromTask]):
+class ControlInbox(framing.Inbox[FromTask]):
     """Turns the bytes received from one task, in whatever pieces they come, into messages."""
 
     def __init__(self) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from simulator.wire.control import FromTask
 
-__all__ = ["Ended", "Fenced", "Greeted", "Launched", "Said", "TaskEvent", "TurnedAway", "Who"]
+__all__ = ["Ended", "Fenced", "Greeted", "Launched", "NoMessage", "Said", "TaskEvent", "Who"]
 
 
 class Who(NamedTuple):
@@ -49,7 +49,7 @@ class Fenced(msgspec.Struct, frozen=True, tag=True):
     pid: int
 
 
-class TurnedAway(msgspec.Struct, frozen=True, tag=True):
+class NoMessage(msgspec.Struct, frozen=True, tag=True):
     """What is no message has come; from a process of `who`, or from a stranger."""
 
     who: Who | None
@@ -74,4 +74,4 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
     half_said: str = ""
 
 
-TaskEvent = Launched | Greeted | Said | Fenced | TurnedAway | Ended
+TaskEvent = Launched | Greeted | Said | Fenced | NoMessage | Ended

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Joined", "Wanted"]
+__all__ = ["Joined", "SitesWanted"]
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class SitesWanted(msgspec.Struct, frozen=True):
     """A site on each of these nodes, and its streams joined with a socket.
 
     Attributes:

@@ -16,11 +16,10 @@ __all__ = [
     "TO_SITE",
     "Ask",
     "Beat",
-    "Broken",
-    "Clock",
+    "CallDone",
+    "ClockQuery",
     "Close",
-    "Done",
-    "End",
+    "EndTasks",
     "FromSite",
     "Grant",
     "Launch",
@@ -31,12 +30,13 @@ __all__ = [
     "Probe",
     "Reach",
     "Refused",
-    "Relay",
-    "Relayed",
+    "RelayMessage",
     "Send",
     "Ship",
     "Signal",
+    "SiteBroken",
     "Sought",
+    "StartRelay",
     "ToSite",
     "Up",
     "Wrote",
@@ -53,7 +53,7 @@ class Grant(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-class Clock(msgspec.Struct, frozen=True, tag=True):
+class ClockQuery(msgspec.Struct, frozen=True, tag=True):
     """What time is it?"""
 
     request: int
@@ -113,7 +113,7 @@ class Open(msgspec.Struct, frozen=True, tag=True):
     path: tuple[str, ...]
 
 
-class Relay(msgspec.Struct, frozen=True, tag=True):
+class StartRelay(msgspec.Struct, frozen=True, tag=True):
     """Start a relay for the tasks there; the answer has the port of each one's listener.
 
     Attributes:
@@ -139,7 +139,7 @@ class Relay(msgspec.Struct, frozen=True, tag=True):
     chain_key: str
 
 
-class Relayed(msgspec.Struct, frozen=True, tag=True):
+class RelayMessage(msgspec.Struct, frozen=True, tag=True):
     """What is said to the relay, or by it, in the messages of `simulator.wire.network`; nothing: that was all."""
 
     data: bytes
@@ -184,7 +184,7 @@ class Ask(msgspec.Struct, frozen=True, tag=True):
     who: Who
 
 
-class End(msgspec.Struct, frozen=True, tag=True):
+class EndTasks(msgspec.Struct, frozen=True, tag=True):
     """End these for certain."""
 
     request: int
@@ -203,8 +203,10 @@ class Off(msgspec.Struct, frozen=True, tag=True):
     """End at once, without a word, as if the power were gone."""
 
 
-Network = Relay | Relayed | Probe
-ToSite = Grant | Clock | Ship | Sought | Reach | Open | Network | Launch | Send | Signal | Ask | End | Close | Off
+Network = StartRelay | RelayMessage | Probe
+ToSite = (
+    Grant | ClockQuery | Ship | Sought | Reach | Open | Network | Launch | Send | Signal | Ask | EndTasks | Close | Off
+)
 
 
 # -- from the site
@@ -246,7 +248,7 @@ class Beat(msgspec.Struct, frozen=True, tag=True):
     number: int
 
 
-class Done(msgspec.Struct, frozen=True, tag=True):
+class CallDone(msgspec.Struct, frozen=True, tag=True):
     """What was asked for is done.
 
     Attributes:
@@ -254,12 +256,12 @@ class Done(msgspec.Struct, frozen=True, tag=True):
         at: when.
         addresses: of `Open`: each server's; of `Reach`: those of each machine that were reached, with commas between.
         pids: of `Close`: what was left of tasks and has been killed.
-        left: of `End`: those that had ended and had left something behind.
+        left: of `EndTasks`: those that had ended and had left something behind.
         text: of `Ask`.
         found: of `Sought`.
         seconds: of `Probe`.
-        ports: of `Relay`: that of each task's listener.
-        chained: of `Relay`: the port for the relays of other machines.
+        ports: of `StartRelay`: that of each task's listener.
+        chained: of `StartRelay`: the port for the relays of other machines.
     """
 
     request: int
@@ -301,7 +303,7 @@ class Left(msgspec.Struct, frozen=True, tag=True):
     begins: bool = False
 
 
-class Broken(msgspec.Struct, frozen=True, tag=True):
+class SiteBroken(msgspec.Struct, frozen=True, tag=True):
     """Something of the site's own does not work any more."""
 
     what: str
@@ -309,7 +311,7 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
     message: str
 
 
-FromSite = Up | Beat | Done | Refused | TaskEvent | Wrote | Left | Relayed | Broken
+FromSite = Up | Beat | CallDone | Refused | TaskEvent | Wrote | Left | RelayMessage | SiteBroken
 
 TO_SITE: msgspec.msgpack.Decoder[ToSite] = msgspec.msgpack.Decoder(ToSite)
 FROM_SITE: msgspec.msgpack.Decoder[FromSite] = msgspec.msgpack.Decoder(FromSite)

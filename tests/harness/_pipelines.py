@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.evidence.trace import ClientTrace, RunTrace, Step
 from harness.judging.laws import Case
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._traces import client, step
 
 __all__ = ["Shards", "batched", "case_of", "reference_of", "run_of", "sliced", "with_epochs"]
@@ -64,4 +64,4 @@ def reference_of(epochs: Sequence[Sequence[int]], batch: int) -> RunTrace:
 
 def case_of(run: RunTrace, epochs: Sequence[Sequence[int]], batch: int) -> Case:
     """The run next to its reference, in the exact tier."""
-    return Case(run, reference_of(epochs, batch), Exact())
+    return Case(run, reference_of(epochs, batch), ExactTolerance())

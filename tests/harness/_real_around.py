@@ -20,19 +20,19 @@ def around() -> dict[str, Any]:
     import tensorflow as tf
 
     from harness.recording.tracing.arguments import Handles, Yielded
-    from harness.recording.tracing.between import decisions_heard
-    from harness.recording.tracing.plain import Plain
-    from harness.recording.tracing.process import Process
+    from harness.recording.tracing.plain_arguments import PlainArguments
+    from harness.recording.tracing.process import TracedProcess
+    from harness.recording.tracing.python_decisions import decisions_heard
     from harness.recording.tracing.tracer import Tracer
     from harness.recording.watch.places import Places
     from harness.recording.watch.variables import Variables
 
     def noted(*calls: Any) -> list[list[str]]:
         yielded = Yielded()
-        plain = Plain(yielded, Handles(Variables(lambda: None), 0))
+        plain = PlainArguments(yielded, Handles(Variables(lambda: None), 0))
         return [plain.noted(((each,), {})) for each in calls]
 
-    tracer = Tracer(Process("local:0", 2, 0), None)
+    tracer = Tracer(TracedProcess("local:0", 2, 0), None)
     tracer.noted.hear({"loss": tf.constant(2.0)})
     alone = list(tracer.noted.limits)
     tracer._by_another(lambda function: function(), lambda: tf.constant(1.0), tf.Graph(), (), {})

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.relations.facts import Kind
+from harness.relations.facts import FactKind
 from tests.harness._relating import Case, Drawing, Operand, broken
 
 __all__ = ["problems"]
@@ -19,16 +19,16 @@ _Made = tuple[list[Operand], Callable[..., Any], dict[str, Any]]
 
 
 def _rows(drawing: Drawing, *shape: int) -> Operand:
-    return drawing.operand(Kind.SPLIT, shape)
+    return drawing.operand(FactKind.SPLIT, shape)
 
 
 def _given(drawing: Drawing, *shape: int) -> Operand:
-    return drawing.operand(Kind.REPLICATED, shape)
+    return drawing.operand(FactKind.REPLICATED, shape)
 
 
 def _numbers(drawing: Drawing, most: int) -> Operand:
     """Of each example a whole number."""
-    drawn = drawing.operand(Kind.SPLIT, ())
+    drawn = drawing.operand(FactKind.SPLIT, ())
     whole = (np.abs(drawn.whole) * 5).astype(np.int32) % most
     parts = tuple(np.split(whole, np.cumsum(drawing.shares)[:-1]))
     return Operand(replace(drawn.fact, scale=Fraction(1)), parts, whole)
@@ -38,9 +38,12 @@ _SAME = {"strides": [1, 1, 1, 1], "padding": "SAME"}
 
 
 def _filtered(raw: Any, drawing: Drawing) -> _Made:
-    operands = [drawing.operand(drawing.pick((Kind.SPLIT, Kind.PARTIAL)), (4, 4, 2)), _given(drawing, 3, 3, 2, 3)]
-    if operands[0].fact.kind is Kind.PARTIAL:
-        operands[0] = drawing.operand(Kind.PARTIAL, (5, 4, 4, 2))
+    operands = [
+        drawing.operand(drawing.pick((FactKind.SPLIT, FactKind.PARTIAL)), (4, 4, 2)),
+        _given(drawing, 3, 3, 2, 3),
+    ]
+    if operands[0].fact.kind is FactKind.PARTIAL:
+        operands[0] = drawing.operand(FactKind.PARTIAL, (5, 4, 4, 2))
     return operands, lambda x, f: raw.Conv2D(input=x, filter=f, **_SAME), _SAME
 
 
@@ -102,7 +105,7 @@ def _looked_up(raw: Any, drawing: Drawing) -> _Made:
 
 def _normalised(raw: Any, drawing: Drawing) -> _Made:
     attributes = {"is_training": False, "epsilon": 0.001}
-    operands = [_rows(drawing, 4, 4, 2), *(drawing.operand(Kind.REPLICATED, (2,), positive=True) for _ in range(4))]
+    operands = [_rows(drawing, 4, 4, 2), *(drawing.operand(FactKind.REPLICATED, (2,), positive=True) for _ in range(4))]
 
     def compute(x: Any, *given: Any) -> Any:
         names = ("scale", "offset", "mean", "variance")

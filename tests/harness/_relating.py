@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from harness.evidence.step_graph import GraphNode
 from harness.evidence.trace import Array as Kept
-from harness.evidence.traced import Node
-from harness.relations.facts import EVEN, NONEMPTY, Fact, Kind
+from harness.relations.facts import EVEN, NONEMPTY, Fact, FactKind
 from harness.relations.folding import fact_of_constant
-from harness.relations.protocol import Rule, Step, World
+from harness.relations.protocol import GraphStep, Rule, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
 
@@ -21,7 +21,7 @@ __all__ = ["KINDS", "Case", "Drawing", "Operand", "alone_of", "broken", "claim_o
 
 Array = np.ndarray[Any, Any]
 SCALES = (Fraction(1), Fraction(2), Fraction(1, 3), Fraction(-1, 2))
-KINDS = (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL)
+KINDS = (FactKind.SPLIT, FactKind.REPLICATED, FactKind.PARTIAL)
 
 
 @dataclass(frozen=True)
@@ -65,41 +65,41 @@ class Drawing:
         """One of these."""
         return values[int(self.random.integers(len(values)))]
 
-    def operand(self, kind: Kind, shape: Sequence[int], axis: int = 0, *, positive: bool = False) -> Operand:
+    def operand(self, kind: FactKind, shape: Sequence[int], axis: int = 0, *, positive: bool = False) -> Operand:
         """One of a kind; of a split one `shape` has what is not the axis of the examples."""
         scale = self.pick(SCALES)
         term = self.terms.made("drawn", int(self.random.integers(1 << 60)))
         shape = list(shape)
-        if kind is Kind.SPLIT:
+        if kind is FactKind.SPLIT:
             shape.insert(axis, self.rows)
         whole = self.random.normal(size=shape)
         whole = np.abs(whole) + 0.5 if positive else whole
         scaled = float(scale) * whole
-        if kind is Kind.SPLIT:
+        if kind is FactKind.SPLIT:
             ends = np.cumsum(self.shares)[:-1]
             parts = tuple(np.split(scaled, ends, axis=axis))
             known = tuple(None if at == axis else length for at, length in enumerate(shape))
             fact = Fact(kind, term, scale, axis=axis, rows=(Fraction(1), ROWS), shape=known)
             return Operand(fact, parts, whole)
-        if kind is Kind.PARTIAL:
+        if kind is FactKind.PARTIAL:
             shares = [self.random.normal(size=shape) for _ in range(self.replicas - 1)]
             parts = (*shares, scaled - sum(shares))
         else:
             parts = (scaled,) * self.replicas
         return Operand(Fact(kind, term, scale, shape=tuple(shape)), parts, whole)
 
-    def whole(self, kind: Kind, dtype: str, axis: int = 0) -> Operand:
+    def whole(self, kind: FactKind, dtype: str, axis: int = 0) -> Operand:
         """Whole numbers of a kind, which wrap around as those of a dtype; of a split one three for each example."""
         shape = [3, 3]
-        if kind is Kind.SPLIT:
+        if kind is FactKind.SPLIT:
             shape[axis] = self.rows
         bound = min(100, np.iinfo(dtype).max + 1)
-        draws = [self.random.integers(0, bound, shape) for _ in range(self.replicas if kind is Kind.PARTIAL else 1)]
+        draws = [self.random.integers(0, bound, shape) for _ in range(self.replicas if kind is FactKind.PARTIAL else 1)]
         whole = np.asarray(sum(draws)).astype(dtype)
         parts = tuple(each.astype(dtype) for each in draws)
         term = self.terms.made("drawn", int(self.random.integers(1 << 60)))
-        known = tuple(None if kind is Kind.SPLIT and at == axis else length for at, length in enumerate(shape))
-        if kind is Kind.SPLIT:
+        known = tuple(None if kind is FactKind.SPLIT and at == axis else length for at, length in enumerate(shape))
+        if kind is FactKind.SPLIT:
             parts = tuple(np.split(whole, np.cumsum(self.shares)[:-1], axis=axis))
             return Operand(Fact(kind, term, axis=axis, rows=(Fraction(1), ROWS), shape=known), parts, whole)
         return Operand(Fact(kind, term, shape=known), parts if len(parts) > 1 else parts * self.replicas, whole)
@@ -108,13 +108,13 @@ class Drawing:
         """How many examples the replica has, or a multiple."""
         scale = Fraction(int(self.random.integers(1, 4))) if scale is None else scale
         parts = tuple(np.asarray(float(scale) * share) for share in self.shares)
-        return Operand(Fact(Kind.ROWS, ROWS, scale, shape=()), parts, np.asarray(float(self.rows)))
+        return Operand(Fact(FactKind.ROWS, ROWS, scale, shape=()), parts, np.asarray(float(self.rows)))
 
     def constant(self, value: Any) -> Operand:
         """What is written in the program."""
         array = np.asarray(value)
-        node = Node("Const", "", shapes=(array.shape,), value=Kept.of(array))
-        fact = fact_of_constant(Step(node, (), World(1, self.terms)))
+        node = GraphNode("Const", "", shapes=(array.shape,), value=Kept.of(array))
+        fact = fact_of_constant(GraphStep(node, (), World(1, self.terms)))
         return Operand(fact, (array,) * self.replicas, array)
 
 
@@ -123,8 +123,8 @@ def _told(case: Case, facts: Sequence[Fact], replicas: int, terms: Terms, rules:
     rows = sum(case.shares)
     # The length of the batch is not known when a graph is made.
     shape = tuple(None if length == rows and rows > 9 else length for length in whole.shape)
-    node = Node(case.type, "op", attributes=case.attributes, shapes=(shape,), dtypes=(case.dtype,))
-    result = rules[case.type](Step(node, tuple(facts), World(replicas, terms)))
+    node = GraphNode(case.type, "op", attributes=case.attributes, shapes=(shape,), dtypes=(case.dtype,))
+    result = rules[case.type](GraphStep(node, tuple(facts), World(replicas, terms)))
     return result if isinstance(result, Fact) else result[0]
 
 
@@ -138,7 +138,7 @@ def claim_of(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None)
 
 def alone_of(fact: Fact) -> Fact:
     """The reference's fact about an operand."""
-    kind = Kind.REPLICATED if fact.kind is Kind.PARTIAL else fact.kind
+    kind = FactKind.REPLICATED if fact.kind is FactKind.PARTIAL else fact.kind
     one = fact.scale if fact.value is not None else Fraction(1)
     return replace(fact, kind=kind, scale=one)
 
@@ -146,7 +146,7 @@ def alone_of(fact: Fact) -> Fact:
 def broken(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None, tolerance: float = 1e-7) -> str | None:
     """What is wrong with what a rule claims, in numbers; an empty string where it claims nothing to compare."""
     run, alone = claim_of(case, drawing, rules)
-    if run.kind is Kind.UNKNOWN or alone.kind is Kind.UNKNOWN or run.term != alone.term or not alone.scale:
+    if run.kind is FactKind.UNKNOWN or alone.kind is FactKind.UNKNOWN or run.term != alone.term or not alone.scale:
         return ""
     needed = {each.what for each in run.conditions}
     if (EVEN in needed and (len(set(case.shares)) > 1 or not case.shares[0])) or (
@@ -160,18 +160,18 @@ def broken(case: Case, drawing: Drawing, rules: dict[str, Rule] | None = None, t
 
 
 def _compared(run: Fact, parts: list[Array], expected: Array, tolerance: float) -> str | None:
-    if run.kind in (Kind.SPLIT, Kind.PARTIAL) and len({part.ndim for part in parts}) > 1:
+    if run.kind in (FactKind.SPLIT, FactKind.PARTIAL) and len({part.ndim for part in parts}) > 1:
         return "the parts have different ranks"
-    if run.kind is Kind.SPLIT:
+    if run.kind is FactKind.SPLIT:
         others = {part.shape[: run.axis] + part.shape[run.axis + 1 :] for part in parts}
         if len(others) > 1:
             return "the parts cannot be joined"
         found = np.concatenate(parts, axis=run.axis)
-    elif run.kind is Kind.PARTIAL and len({part.shape for part in parts}) > 1:
+    elif run.kind is FactKind.PARTIAL and len({part.shape for part in parts}) > 1:
         return "the parts cannot be added"
-    elif run.kind in (Kind.PARTIAL, Kind.ROWS):
+    elif run.kind in (FactKind.PARTIAL, FactKind.ROWS):
         found = np.sum(parts, axis=0)
-    elif run.kind is Kind.REPLICATED:
+    elif run.kind is FactKind.REPLICATED:
         for part in parts:
             if part.shape != expected.shape or not np.allclose(part, expected, rtol=tolerance, atol=tolerance):
                 return f"not everybody has {run.scale} times the value"

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.evidence.trace import Final, RunTrace
 from harness.judging.laws.protocol import Case
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from tests.harness._traces import client, step, variable
 
 __all__ = ["Replicated", "case"]
@@ -196,4 +196,4 @@ def case(replicas: int, mistake: str = "", **options: Any) -> Case:
     right = Replicated(**options)
     truth = right.run()
     noisy = [replace(right, noise=seed).run() for seed in (1, 2, 3)]
-    return Case(replace(right, replicas=replicas, mistake=mistake).run(), truth, Derived(truth, noisy))
+    return Case(replace(right, replicas=replicas, mistake=mistake).run(), truth, DerivedTolerance(truth, noisy))

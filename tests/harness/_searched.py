@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.search import Outcome
-from harness.search.judging import outcome_of_failure
+from harness.search import PlanOutcome
+from harness.search.trial import outcome_of_failure
 from simulator import Cluster, FaultPlan, RunFailed, Topology
 from simulator.agent import current
 from simulator.machines.local.scratch import scratch
@@ -53,7 +53,7 @@ def counting(folder: Path, steps: int, mistake: str) -> int:
     return int(state["sum"])
 
 
-def run_counting(plan: FaultPlan, mistake: str = "stale") -> Outcome:
+def run_counting(plan: FaultPlan, mistake: str = "stale") -> PlanOutcome:
     """Run it under a plan, with restarts; right is the sum that an undisturbed run has."""
     began = time.monotonic()
     with (
@@ -71,7 +71,7 @@ def run_counting(plan: FaultPlan, mistake: str = "stale") -> Outcome:
             unfired = tuple(cause.message for cause in failure.causes)
     total = result["worker:0"].value
     wrong = total != sum(range(STEPS + 1))
-    return Outcome(
+    return PlanOutcome(
         symptom="numbers" if wrong else None,
         text=f"the sum is {total}",
         unfired=unfired,

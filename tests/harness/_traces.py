@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.evidence.trace import Array, ClientTrace, Counters, Final, Header, RunTrace, Step, Value, Variable, merge
 from harness.judging.laws.protocol import Case
-from harness.judging.tolerance import Derived, Exact
+from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 
 __all__ = ["Training", "client", "derived_case", "edit", "exact_case", "step", "values", "variable"]
 
@@ -156,7 +156,7 @@ class Training:
 def exact_case(**mistakes: Any) -> Case:
     """Two clients of two replicas each (unless said otherwise) against the reference, exact tier."""
     training = Training(**{"clients": 2, "local_replicas": 2, **mistakes})
-    return Case(training.run(), Training(steps=4).run(), Exact())
+    return Case(training.run(), Training(steps=4).run(), ExactTolerance())
 
 
 def derived_case(reference: Training | None = None, **mistakes: Any) -> Case:
@@ -165,7 +165,7 @@ def derived_case(reference: Training | None = None, **mistakes: Any) -> Case:
     noisy = [replace(base, noise=seed).run() for seed in (1, 2, 3)]
     truth = base.run()
     training = replace(base, **{"clients": 2, "local_replicas": 2, **mistakes})
-    return Case(training.run(), truth, Derived(truth, noisy))
+    return Case(training.run(), truth, DerivedTolerance(truth, noisy))
 
 
 def edit(run: RunTrace, number: int, index: int | None, **changes: Any) -> RunTrace:

@@ -9,7 +9,16 @@ import msgspec
 import numpy as np
 
 from harness.evidence.trace import Array
-from harness.evidence.watched import OUTER, REPLICA, Frame, Op, Seen, Taken, Watched, digest_of
+from harness.evidence.watched_step import (
+    OUTER,
+    REPLICA,
+    Frame,
+    Op,
+    TensorValue,
+    WatchedStep,
+    WatchedVariable,
+    digest_of,
+)
 
 __all__ = ["Steps", "watched"]
 
@@ -26,8 +35,8 @@ class Steps:
         self._is_reference = len(shards) == 1 and len(shards[0]) == len(whole)
         self.frames: list[Frame] = []
         self.ops: list[Op] = []
-        self.values: list[Taken] = []
-        self.variables: list[Seen] = []
+        self.values: list[TensorValue] = []
+        self.variables: list[WatchedVariable] = []
         self.targets: list[int] = []
         self._arrays: dict[int, np.ndarray[Any, Any]] = {}
         self._tensors = 0
@@ -48,7 +57,7 @@ class Steps:
             array = np.asarray(value)
             self._arrays[self._tensors] = array
             kept = Array.of(array)
-            self.values.append(Taken(self._tensors, kept, digest_of(kept)))
+            self.values.append(TensorValue(self._tensors, kept, digest_of(kept)))
         self.ops.append(Op(len(self.ops) + 1, kind, "", zone, index, (number,), number, tuple(inputs), outputs))
         return self._tensors if outputs else 0
 
@@ -95,15 +104,15 @@ class Steps:
         for index, value in enumerate(values):
             self._op("AssignSubVariableOp", line, REPLICA, index, (0, value), None)
             self.ops[-1] = self._of_variable(self.ops[-1], name)
-        self.variables.append(Seen(name, kind, aggregation))
+        self.variables.append(WatchedVariable(name, kind, aggregation))
 
     @staticmethod
     def _of_variable(op: Op, name: str) -> Op:
         return msgspec.structs.replace(op, variable=name)
 
-    def watched(self, step: int) -> Watched:
+    def watched(self, step: int) -> WatchedStep:
         """All of it, as a client would have left it."""
-        return Watched(
+        return WatchedStep(
             task="local:0",
             step=step,
             replicas=self.replicas,
@@ -117,7 +126,7 @@ class Steps:
 
 def watched(
     program: Callable[[Steps], None], whole: np.ndarray[Any, Any], *shards: np.ndarray[Any, Any], step: int = 1
-) -> tuple[Watched, Watched]:
+) -> tuple[WatchedStep, WatchedStep]:
     """A program on one device with the whole batch, and on replicas with a shard each: the run first."""
     run, reference = Steps(shards, whole), Steps([whole], whole)
     program(run)

@@ -14,7 +14,7 @@ from harness.cli._baseline import Baseline
 from harness.cli._exits import Exit
 from harness.judging.diagnostics import Diagnostic
 from harness.judging.diagnostics.codes import FAILED
-from harness.judging.diagnostics.formats import Reported
+from harness.judging.diagnostics.formats import ReportedVerdict
 from harness.judging.diagnostics.protocol import Label
 from simulator import UsageError
 
@@ -30,13 +30,13 @@ def train(strategy, record):
 
 def _reported(
     code: str | None, line: int = 7, source: str = "loss = mean(x)", strategy: str = "mirrored-2"
-) -> Reported:
+) -> ReportedVerdict:
     label = Label("train.py", line, source, 0, 4, "here")
     found = None if code is None else Diagnostic("error", code, "it is wrong", "train.py:train", strategy, label)
-    return Reported("train.py", "train.py:train", strategy, 1.0, found)
+    return ReportedVerdict("train.py", "train.py:train", strategy, 1.0, found)
 
 
-def _written(file: Path, *found: Reported) -> None:
+def _written(file: Path, *found: ReportedVerdict) -> None:
     baseline = Baseline(file, update=True)
     for each in found:
         code, reported, _ = baseline.judged(Exit.INCONSISTENT, each, said=False)
@@ -54,7 +54,7 @@ def _written(file: Path, *found: Reported) -> None:
         (_reported("loss_times_replicas", strategy="mirrored-3"), Exit.INCONSISTENT, []),
     ],
 )
-def test_what_is_known_does_not_fail(tmp_path: Path, found: Reported, code: Exit, gone: list[str]) -> None:
+def test_what_is_known_does_not_fail(tmp_path: Path, found: ReportedVerdict, code: Exit, gone: list[str]) -> None:
     """Also where lines before it have come or gone; another line, code or strategy is new."""
     _written(file := tmp_path / "known.json", _reported("loss_times_replicas"))
     now, reported, added = Baseline(file, update=False).judged(Exit.INCONSISTENT, found, said=False)

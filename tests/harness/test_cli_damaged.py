@@ -24,8 +24,8 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import merge
 from harness.evidence.writing import write_client
-from harness.kept import SUMS, kept_in
-from harness.saved import save_run
+from harness.run_directory import SUMS, opened_run
+from harness.saved_run import save_run
 from harness.verify import judge
 from simulator import FaultPlan, Topology
 from tests.harness._journals import KILL, killed
@@ -65,7 +65,7 @@ def verified(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run as `lockstep verify --out` leaves it."""
     directory = tmp_path_factory.mktemp("verified") / "out"
     trace = client(step(1, loss=0.5), step(2, loss=0.25, variables={"w": 1.0}), task="local:0")
-    with kept_in(directory):
+    with opened_run(directory):
         (directory / "traces").mkdir()
         write_client(directory / "traces" / "local-0.trace", trace)
         killed().save(directory / "run" / "0", KILL)

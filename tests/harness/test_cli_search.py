@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 import harness.search
 from harness.cli import _lockstep
 from harness.cli.search import _done_there, _kept, search
-from harness.search import Outcome, subject_of, survives, write_test
-from harness.search.situations import Point, Shown
-from harness.subject.over import OnMachines
+from harness.search import PlanOutcome, subject_of, survives, write_test
+from harness.search.situations import Point, RunSituations
+from harness.subject.machines import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
 
@@ -117,24 +117,34 @@ def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("outcome", "budget", "code", "said"),
     [
-        (Outcome(), "1ms", 5, "nothing was searched: the budget of 1ms was spent before a plan could be run; one run"),
-        (Outcome(unfired=("it never came",)), "60s", 5, "nothing was searched: no fault struck in 2 runs of 2 plans"),
-        (Outcome(void="the relay ended"), "60s", 5, "nothing was searched: 2 of 2 runs were void"),
-        (Outcome(), "60s", 0, "no failing plan in 2 plans, 2 runs"),
+        (
+            PlanOutcome(),
+            "1ms",
+            5,
+            "nothing was searched: the budget of 1ms was spent before a plan could be run; one run",
+        ),
+        (
+            PlanOutcome(unfired=("it never came",)),
+            "60s",
+            5,
+            "nothing was searched: no fault struck in 2 runs of 2 plans",
+        ),
+        (PlanOutcome(void="the relay ended"), "60s", 5, "nothing was searched: 2 of 2 runs were void"),
+        (PlanOutcome(), "60s", 0, "no failing plan in 2 plans, 2 runs"),
     ],
 )
 def test_a_search_that_has_tried_nothing_abstains(
-    train: str, monkeypatch: pytest.MonkeyPatch, outcome: Outcome, budget: str, code: int, said: str
+    train: str, monkeypatch: pytest.MonkeyPatch, outcome: PlanOutcome, budget: str, code: int, said: str
 ) -> None:
     """That nothing was found says nothing if no plan was run, or no fault struck; what would be needed is said."""
     case = strategy_case("default")
     subject = SimpleNamespace(
-        case=case, steps=5, run=lambda plan, **_: outcome if plan.faults else Outcome(seconds=2.0)
+        case=case, steps=5, run=lambda plan, **_: outcome if plan.faults else PlanOutcome(seconds=2.0)
     )
     monkeypatch.setattr(harness.search, "subject_of", lambda *_, **__: subject)
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
-        monkeypatch.setattr("harness.search.hunting.drawn", lambda *_: [plan, plan])
+        monkeypatch.setattr("harness.search.search.drawn", lambda *_: [plan, plan])
     result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm")
     assert result.return_value == code, result.output
     assert said in result.stdout
@@ -205,11 +215,11 @@ def test_an_interruption_shows_what_was_found(train: str, tmp_path: Path, monkey
     """A plan that was being shrunk is written as it was drawn; without one the exit code is 130."""
     failed: list[FaultPlan] = []
 
-    def run(self: object, plan: FaultPlan, **_: float) -> Outcome:
+    def run(self: object, plan: FaultPlan, **_: float) -> PlanOutcome:
         if failed:
             raise KeyboardInterrupt
         failed.extend([plan] * (len(plan.faults) > 1))
-        return Outcome(symptom="liveness" if failed else None, text="it hung")
+        return PlanOutcome(symptom="liveness" if failed else None, text="it hung")
 
     monkeypatch.setattr(harness.search.Subject, "run", run)
     arguments = (
@@ -236,7 +246,7 @@ def test_a_written_test_names_its_program_from_where_it_lies(train: str, tmp_pat
     plan = FaultPlan.from_mapping(
         {"fault": [{"kind": "kill", "task": "local:0", "step": 3, "id": "it's"}], "heal": "5s"}
     )
-    given = ("default", plan, Outcome("numbers"), {"timeout": 30.0})
+    given = ("default", plan, PlanOutcome("numbers"), {"timeout": 30.0})
     file = write_test(tmp_path / "tests" / "found", f"{train}:train", *given)
     namespace = _executed(file)
     assert namespace["PLAN"] == plan
@@ -267,7 +277,7 @@ def test_the_written_test_runs_as_the_search_did() -> None:
 def test_what_was_about_to_be_done_is_told() -> None:
     """Of a file operation, which the plan knows by its number only; a step says it all."""
     points = (Point("local:0", 0, "phase:file_operation:4", "rename state.new to state"), None)
-    assert _done_there(Outcome(shown=Shown(met=points))).strip() == (
+    assert _done_there(PlanOutcome(shown=RunSituations(met=points))).strip() == (
         "struck at file_operation 4 (rename state.new to state) of local:0"
     )
-    assert _done_there(Outcome(shown=Shown(met=(Point("local:0", 0, "step:4"),)))) == ""
+    assert _done_there(PlanOutcome(shown=RunSituations(met=(Point("local:0", 0, "step:4"),)))) == ""

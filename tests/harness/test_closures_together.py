@@ -9,12 +9,12 @@ import pytest
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
+from harness.judging.assumptions import with_assumptions
 from harness.judging.closures_collected import as_one_worker
-from harness.judging.closures_script import Alone
-from harness.judging.doubted import doubted
+from harness.judging.closures_script import SingleWorkerScript
 from harness.judging.laws.protocol import Judgement, judged
 from harness.judging.verdict import Verdict
-from harness.saved import known_again
+from harness.saved_run import with_saved_findings
 from harness.subject.script import Script, Updates
 from simulator import UsageError
 
@@ -59,8 +59,10 @@ ALONE = _read([DATA])
 
 def _verdict(run: RunTrace, *natives: RunTrace, updates: Updates | None = None) -> Verdict:
     reads, *more = natives
-    alone = Alone(reads, more[0] if more else None, reads)
-    return doubted(Verdict("a.py", "parameter_server-2w1p", HELD), run, ALONE, 1, updates=updates, alone=lambda: alone)
+    alone = SingleWorkerScript(reads, more[0] if more else None, reads)
+    return with_assumptions(
+        Verdict("a.py", "parameter_server-2w1p", HELD), run, ALONE, 1, updates=updates, alone=lambda: alone
+    )
 
 
 @pytest.mark.parametrize(
@@ -205,7 +207,7 @@ def test_what_the_last_save_may_lack_is_wrong(what: str, outcome: str) -> None:
     assert "first divergence" not in str(verdict)  # nothing differs in the run, so that no rule is asked either
     assert "no rule reproduces" not in str(verdict)
     rejudged = Verdict("a.py", "parameter_server-2w1p", HELD)
-    again = known_again(rejudged, verdict.to_json(), Reference(ALONE))
+    again = with_saved_findings(rejudged, verdict.to_json(), Reference(ALONE))
     assert again.outcome == outcome
     assert [each.text for each in again.findings] == [each.text for each in verdict.findings]
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import _lockstep
-from harness.comparing import Side, compare_runs
+from harness.comparing import ComparedRun, compare_runs
 from harness.evidence.trace import RunTrace
 from harness.judging.laws import Case, judge_all
 from harness.judging.verdict import Verdict
@@ -21,8 +21,8 @@ from tests.harness._traces import derived_case, edit, exact_case, values
 from tests.harness.test_cli import TRAIN
 
 
-def _side(case: Case, **said: Any) -> Side:
-    return Side(Verdict("train.py:train", "synthetic", judge_all(case), **said), (case,))
+def _side(case: Case, **said: Any) -> ComparedRun:
+    return ComparedRun(Verdict("train.py:train", "synthetic", judge_all(case), **said), (case,))
 
 
 def test_two_right_runs_of_different_topologies_agree() -> None:

@@ -8,10 +8,10 @@ import pytest
 
 from harness.search import Search, describe_plan
 from harness.search.corpus import Corpus, read_corpus, write_corpus
-from harness.search.drawing import Space
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
+from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
-from harness.search.situations import Point, Shown
+from harness.search.situations import Point, RunSituations
 from simulator import FaultPlan, Topology, UsageError
 
 POINTS = tuple(Point("local:0", 0, f"step:{number}") for number in range(1, 9))
@@ -20,10 +20,10 @@ POINTS = tuple(Point("local:0", 0, f"step:{number}") for number in range(1, 9))
 def _search(corpus: Corpus, plans: int, weak: int = 0) -> tuple[Search, list[str]]:
     ran: list[str] = []
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         ran.append(describe_plan(plan))
         met = tuple(POINTS[int(fault.step or 1) - 1] for fault in plan.faults)
-        return Outcome("numbers" if weak and POINTS[weak - 1] in met else None, shown=Shown(POINTS, met))
+        return PlanOutcome("numbers" if weak and POINTS[weak - 1] in met else None, shown=RunSituations(POINTS, met))
 
     space = Space(Topology(), len(POINTS), ("kill",), profile_of("situations"), faults_max=1)
     search = Search(run, space, 60.0, plans=plans, points=POINTS, corpus=corpus)

@@ -17,13 +17,13 @@ from harness.culprits import with_culprit
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Step
-from harness.evidence.watched import Watched
-from harness.judging.culprit import Culprit, Looked, NoCulprit, Reported, find_culprit
+from harness.evidence.watched_step import WatchedStep
+from harness.judging.culprit import Culprit, Looked, NoCulprit, WrongReport, find_culprit
 from harness.judging.verdict import Verdict
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
-from harness.running.watched import Sight
-from harness.saved import known_again
+from harness.running.watched_step import WatchedRuns
+from harness.saved_run import with_saved_findings
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from tests.harness._watched import Steps, watched
@@ -147,7 +147,7 @@ def test_a_report_that_is_a_mean_of_parts_is_its_reduction_s_line() -> None:
     run, reference = watched(program, _X, *_EVEN)
     assert isinstance(find_culprit([run], reference, []), NoCulprit)
     reported = run.values[-1].array
-    found = find_culprit([run], reference, [], [Reported(reported)])
+    found = find_culprit([run], reference, [], [WrongReport(reported)])
     assert isinstance(found, Culprit)
     assert found.line == 12
 
@@ -163,7 +163,7 @@ def test_a_report_is_known_again_though_its_last_bits_are_others(off: float, kno
 
     run, reference = watched(program, _X, *_EVEN)
     reported = Array.of(run.values[-1].array.numpy() * np.float32(1 + off))
-    assert isinstance(find_culprit([run], reference, [], [Reported(reported)]), Culprit) == known
+    assert isinstance(find_culprit([run], reference, [], [WrongReport(reported)]), Culprit) == known
 
 
 def test_what_one_replica_has_of_a_report_is_no_operation_s_fault() -> None:
@@ -175,8 +175,8 @@ def test_what_one_replica_has_of_a_report_is_no_operation_s_fault() -> None:
 
     run, reference = watched(program, _X, *_EVEN)
     first = run.values[-2].array
-    assert isinstance(find_culprit([run], reference, [], [Reported(first)]), NoCulprit)
-    assert isinstance(find_culprit([run], reference, [], [Reported(first, whole=False)]), Culprit)
+    assert isinstance(find_culprit([run], reference, [], [WrongReport(first)]), NoCulprit)
+    assert isinstance(find_culprit([run], reference, [], [WrongReport(first, whole=False)]), Culprit)
 
 
 def test_a_report_that_is_a_mean_of_one_replica_is_no_operation_s_fault() -> None:
@@ -187,7 +187,7 @@ def test_a_report_that_is_a_mean_of_one_replica_is_no_operation_s_fault() -> Non
         steps.each("Mean", 11, lambda x: np.float32(x.mean()), steps.batch)
 
     run, reference = watched(program, _X, _X[:3], _X[3:])
-    found = find_culprit([run], reference, [], [Reported(run.values[-2].array)])
+    found = find_culprit([run], reference, [], [WrongReport(run.values[-2].array)])
     assert isinstance(found, NoCulprit)
     assert "what one replica has" in found.why
 
@@ -197,8 +197,8 @@ def test_of_a_run_on_other_machines_no_line_is_named_that_what_was_wrong_there_d
     run, reference = watched(_program(_mean), _X, *_EVEN)
     same, another = run.values[-1].array, Array.of(3 * run.values[-1].array.numpy())
     for reported, there in ((same, True), (same, False), (another, False)):
-        assert isinstance(find_culprit([run], reference, [], [Reported(reported)], elsewhere=there), Culprit)
-    found = find_culprit([run], reference, [], [Reported(another)], elsewhere=True)
+        assert isinstance(find_culprit([run], reference, [], [WrongReport(reported)], elsewhere=there), Culprit)
+    found = find_culprit([run], reference, [], [WrongReport(another)], elsewhere=True)
     assert isinstance(found, NoCulprit)
     assert "that run was on this machine" in found.why
     right = find_culprit(*_one(watched(_program(_sum), _X, *_EVEN)), [], elsewhere=True)
@@ -327,7 +327,7 @@ def test_a_mean_that_a_right_regularizer_was_added_to_is_the_line_of_its_gradien
     assert isinstance(right, NoCulprit)
 
 
-def _one(found: tuple[Watched, Watched]) -> tuple[list[Watched], Watched]:
+def _one(found: tuple[WatchedStep, WatchedStep]) -> tuple[list[WatchedStep], WatchedStep]:
     run, reference = found
     return [run], reference
 
@@ -372,8 +372,8 @@ def test_a_saved_verdict_knows_its_culprit() -> None:
     saved = json.loads(json.dumps(told.to_json()))
     assert saved["culprit"]["line"] == 4
     nothing = Reference(RunTrace(()), ())
-    assert known_again(bare, saved, nothing).looked == told.looked
-    assert known_again(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None
+    assert with_saved_findings(bare, saved, nothing).looked == told.looked
+    assert with_saved_findings(bare, json.loads(json.dumps(bare.to_json())), nothing).looked is None
 
 
 def test_the_page_shows_it_and_keeps_it_text() -> None:
@@ -397,7 +397,8 @@ def test_a_verdict_stands_whatever_is_wrong_with_the_search(monkeypatch: pytest.
         raise IndexError("of nothing")
 
     monkeypatch.setattr(culprits, "find_culprit", failing)
-    monkeypatch.setattr(culprits, "watch_step", lambda *args, **options: Sight((), None, ()))  # type: ignore[arg-type]
+    nothing = WatchedRuns((), None, ())  # type: ignore[arg-type]
+    monkeypatch.setattr(culprits, "watch_step", lambda *args, **options: nothing)
     monkeypatch.setattr(culprits, "read_parts", lambda directory: Parts(RunTrace((_client(),))))
     reference = Reference(RunTrace((_client(),)), ())
     bare = Verdict("train.py:train", "mirrored-2", ())

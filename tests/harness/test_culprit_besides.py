@@ -15,10 +15,10 @@ from harness.culprits import with_culprit
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
 from harness.judging.conditions import OWN, Condition
-from harness.judging.culprit import Culprit, drawn_by, find_culprit
+from harness.judging.culprit import Culprit, draw_culprit, find_culprit
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
-from harness.running.watched import Sight
+from harness.running.watched_step import WatchedRuns
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from tests.harness._watched import Steps, watched
@@ -54,9 +54,9 @@ def test_what_begins_wrong_is_named_where_the_reference_does_not_follow(
     run, reference = watched(functools.partial(_scaled_rate, wrong=wrong), _X, *_SHARES)
     asked: list[bool] = []
 
-    def watching(*args: Any, followed: bool, **options: Any) -> Sight:
+    def watching(*args: Any, followed: bool, **options: Any) -> WatchedRuns:
         asked.append(followed)
-        return Sight((run,), reference, ())
+        return WatchedRuns((run,), reference, ())
 
     monkeypatch.setattr(culprits, "watch_step", watching)
     monkeypatch.setattr(
@@ -81,7 +81,7 @@ _HEADER = Header("local:0", 0, "mirrored", 2, 1, 2, 2)
 )
 def test_the_line_of_a_draw_is_known_without_watching(draw: DrawSeen, line: int | None) -> None:
     """It was seen when the run was followed; draws that are conditions are none."""
-    culprit = drawn_by(draw, 3)
+    culprit = draw_culprit(draw, 3)
     assert (culprit and culprit.line) == line
 
 

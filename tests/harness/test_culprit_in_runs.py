@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from harness import culprits, verify
-from harness.evidence.asked import Asked
-from harness.evidence.watched import Watched
-from harness.judging.culprit import Culprit, NoCulprit, Reported, find_culprit
-from harness.running.watched import Sight, watch_step
+from harness.evidence.watch_request import WatchRequest
+from harness.evidence.watched_step import WatchedStep
+from harness.judging.culprit import Culprit, NoCulprit, WrongReport, find_culprit
+from harness.running.watched_step import WatchedRuns, watch_step
 from tests.harness._watched import Steps, watched
 
 _X = np.random.default_rng(3).normal(size=(8, 4)).astype(np.float32)
@@ -56,32 +56,32 @@ class _Runs:
 
     def __init__(self, wrong: str, looks: int) -> None:
         run, reference = (_in_a_graph(each) for each in watched(_program(wrong), _X, _X[:4], _X[4:]))
-        self.whole = Sight((run,), reference, (reference,))
+        self.whole = WatchedRuns((run,), reference, (reference,))
         self.times = 0
         self._looks = looks
 
-    def __call__(self, again: tuple[Sight, Asked] | None = None) -> Sight:
+    def __call__(self, again: tuple[WatchedRuns, WatchRequest] | None = None) -> WatchedRuns:
         self.times += 1
         if again is None:
             first = set(range(1, self._looks + 1))
-            return self._seen(Asked((first,), first, (first,)))
+            return self._seen(WatchRequest((first,), first, (first,)))
         assert max(map(len, (*again[1].clients, again[1].reference))) <= self._looks
         return self._seen(again[1])
 
-    def _seen(self, looked: Asked) -> Sight:
-        return Sight(
+    def _seen(self, looked: WatchRequest) -> WatchedRuns:
+        return WatchedRuns(
             (_of(self.whole.clients[0], looked.clients[0]),),
             _of(self.whole.reference, looked.reference),
             (_of(self.whole.noisy[0], looked.noisy[0]),),
         )
 
 
-def _in_a_graph(seen: Watched) -> Watched:
+def _in_a_graph(seen: WatchedStep) -> WatchedStep:
     ops = tuple(msgspec.structs.replace(op, graph=1, forms=("",) * len(op.outputs)) for op in seen.ops)
     return msgspec.structs.replace(seen, ops=ops)
 
 
-def _of(whole: Watched, numbers: AbstractSet[int]) -> Watched:
+def _of(whole: WatchedStep, numbers: AbstractSet[int]) -> WatchedStep:
     """With values of these operations only, and of the first one, as in every graph."""
     kept = {*numbers, 1}
     ops = tuple(msgspec.structs.replace(op, seen=not op.outputs or op.number in kept) for op in whole.ops)
@@ -127,10 +127,10 @@ def test_a_report_that_was_not_looked_at_is_asked_for(monkeypatch: pytest.Monkey
     monkeypatch.setattr(culprits, "LOOKS", 12)
     runs = _Runs("loss", 12)
     first = runs()
-    asked = Asked.none(first.clients, first.noisy)
+    asked = WatchRequest.none(first.clients, first.noisy)
     held = next(op for op in runs.whole.clients[0].ops if op.type == "Mean")
     value = next(each.array for each in runs.whole.clients[0].values if each.tensor in held.outputs)
-    find_culprit(first.clients, first.reference, first.noisy, [Reported(value)], asked=asked)
+    find_culprit(first.clients, first.reference, first.noisy, [WrongReport(value)], asked=asked)
     assert held.number in asked.clients[0]
 
 
@@ -148,7 +148,7 @@ def test_other_operations_in_the_second_run_are_refused(monkeypatch: pytest.Monk
     monkeypatch.setattr(culprits, "LOOKS", 12)
     runs = _Runs("loss", 12)
 
-    def watched_otherwise(again: tuple[Sight, Asked] | None = None) -> Sight:
+    def watched_otherwise(again: tuple[WatchedRuns, WatchRequest] | None = None) -> WatchedRuns:
         seen = runs(again)
         fewer = msgspec.structs.replace(seen.reference, ops=seen.reference.ops[:-1])
         return seen if again is None else dataclasses.replace(seen, reference=fewer)
@@ -183,7 +183,7 @@ def test_a_real_step_is_watched_in_several_runs(by: str, wrong: bool, monkeypatc
     monkeypatch.setattr(culprits, "LOOKS", 60)
     times = []
 
-    def watched_again(*args: Any, **options: Any) -> Sight:
+    def watched_again(*args: Any, **options: Any) -> WatchedRuns:
         times.append(options.get("again") is not None)
         return watch_step(*args, **options)
 

@@ -11,10 +11,10 @@ import pytest
 
 from harness import culprits
 from harness.culprits import with_culprit
-from harness.evidence.watched import OUTER, REPLICA, Op
+from harness.evidence.watched_step import OUTER, REPLICA, Op
 from harness.judging.culprit import Culprit, Looked, reasons
-from harness.judging.culprit.aligned import Node
-from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, UPDATE, WHOLE, Kind
+from harness.judging.culprit.alignment import OperationNode
+from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, UPDATE, WHOLE, MistakeKind
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
@@ -38,7 +38,7 @@ def _scene(
     found = [np.asarray(part, np.float32) for part in parts]
     return reasons._Scene(
         aligned,
-        Node(0, 1),
+        OperationNode(0, 1),
         Op(1, op, "m", zone, 0, (), None, (), (), "w" if op.startswith("Assign") else ""),
         given,
         frozenset(relations),
@@ -68,7 +68,7 @@ def test_operands_are_not_said_to_be_right_that_are_not() -> None:
     assert "although all that was seen of what it is computed from is" in unseen
 
 
-def _kind(*scene: Any, **told: Any) -> Kind | None:
+def _kind(*scene: Any, **told: Any) -> MistakeKind | None:
     found = reasons._proved(_scene(*scene, **told))
     return None if found is None else found[0]
 

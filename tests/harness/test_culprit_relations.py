@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Order, Relation, holding
+from harness.judging.culprit.relations import (
+    LARGEST,
+    PARTIAL,
+    REPLICATED,
+    SMALLEST,
+    SPLIT,
+    ExampleOrder,
+    Relation,
+    holding,
+)
 
 _TOLERANCE = 1e-5
 
@@ -55,7 +64,7 @@ def test_rows_of_a_batch_are_split_in_whatever_order(drawn: Any, data: st.DataOb
     cut = data.draw(st.integers(0, len(rows)))
     parts = [np.take(value, rows[:cut], axis), np.take(value, rows[cut:], axis)]
     allowed = np.full(value.shape, _TOLERANCE)
-    assert Relation(SPLIT, 0, axis) in holding(value, parts, allowed, Order(tuple(rows)))
+    assert Relation(SPLIT, 0, axis) in holding(value, parts, allowed, ExampleOrder(tuple(rows)))
     if list(rows) != sorted(rows):
         assert Relation(SPLIT, 0, axis) not in holding(value, parts, allowed)
 
@@ -64,7 +73,7 @@ def test_blocks_of_rows_move_together() -> None:
     """As of what is reshaped from a batch of sequences to a batch of tokens."""
     value = np.arange(12.0).reshape(6, 2)
     parts = [value[[0, 1, 4, 5]], value[[2, 3]]]
-    assert Relation(SPLIT) in holding(value, parts, 0.0, Order((0, 2, 1)))
+    assert Relation(SPLIT) in holding(value, parts, 0.0, ExampleOrder((0, 2, 1)))
 
 
 def test_the_largest_and_the_smallest() -> None:

@@ -13,9 +13,9 @@ from click.testing import CliRunner
 
 from harness.cli import _lockstep
 from harness.cli._cures import told_cure
-from harness.cures import Cured
+from harness.cures import TriedCure
 from harness.cures.kinds import all_cures
-from harness.cures.protocol import Source
+from harness.cures.protocol import CureSource
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.diagnostics.source import label_of
 from harness.judging.verdict import Verdict
@@ -106,7 +106,7 @@ def test_what_somebody_else_has_changed_is_not_written_over(tmp_path: Path, now:
     """While the copy was verified."""
     file = tmp_path / "train.py"
     file.write_text(now)
-    found = Cured(file, "before\n", "after\n", "utf-8", Verdict("p", "s", ()))
+    found = TriedCure(file, "before\n", "after\n", "utf-8", Verdict("p", "s", ()))
     if written:
         assert told_cure(found, "json", write=True)["diff"].endswith("-before\n+after")
         assert file.read_text() == "after\n"
@@ -162,7 +162,7 @@ def _changes(code: str, text: str, operation: str = "") -> list[str]:
     """What each cure for a code makes of the line of a file that has a mark."""
     lines = text.splitlines()
     line = next(number for number, each in enumerate(lines, start=1) if "# here" in each)
-    source = Source(text, label_of("nowhere.py", line, "", source=lines[line - 1].strip(), operation=operation))
+    source = CureSource(text, label_of("nowhere.py", line, "", source=lines[line - 1].strip(), operation=operation))
     return [changed for cure in all_cures() if code in cure.codes for changed in cure.changed(source)]
 
 
@@ -263,6 +263,6 @@ def test_a_cure_gathers_what_is_centered_and_scaled() -> None:
 def test_a_report_of_one_replica_is_found_in_all_of_the_file() -> None:
     """No line is named for it, since no operation made it."""
     text = "def report(s, x):\n    return s.experimental_local_results(x)[0]\n"
-    made = [changed for cure in all_cures() if REPORT.code in cure.codes for changed in cure.changed(Source(text))]
+    made = [changed for cure in all_cures() if REPORT.code in cure.codes for changed in cure.changed(CureSource(text))]
     ways = ("SUM", "MEAN")
     assert made == [f'def report(s, x):\n    return s.reduce("{way}", x, axis=None)\n' for way in ways]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.evidence.seen import overwritten
 from harness.evidence.trace import Counters, RunTrace
+from harness.evidence.witness_values import overwritten
 from harness.judging.explain import explain
 from harness.judging.laws import Case
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
-from tests.harness._lent import lent
+from tests.harness._generator_arrays import lent
 from tests.harness._traces import client, step
 
 _SAID = "1 of 2 NumPy arrays that a generator lent to tf.data were written over"
@@ -49,7 +49,7 @@ def _trace(*losses: float, overwritten: tuple[str, ...] = ()) -> RunTrace:
 
 
 def _rule(run: RunTrace, reference: RunTrace) -> str | None:
-    found = explain(Case(run, reference, Derived(reference, [reference])))
+    found = explain(Case(run, reference, DerivedTolerance(reference, [reference])))
     return None if found is None else found.rule
 
 

@@ -19,12 +19,12 @@ from harness.judging.culprit import Culprit, Looked
 from harness.judging.culprit.kinds import MEAN, REPORT
 from harness.judging.diagnostics import Diagnostic, Label, diagnostic_of, diagnostic_text, text_of
 from harness.judging.diagnostics.codes import all_codes
-from harness.judging.diagnostics.formats import Reported, all_formats
+from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
 from harness.judging.diagnostics.source import label_of
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
-from harness.relations.proof import Counterexample, Place, Proof, Suspect
+from harness.relations.proof import Counterexample, Proof, SourcePlace, Suspect
 
 _SOURCE = """\
 def replica(x, y):
@@ -133,7 +133,7 @@ def test_without_a_rule_the_values_at_the_line_name_the_mistake() -> None:
 def test_a_batch_that_refutes_has_its_line() -> None:
     """The numbers are those of the batch."""
     shown = Counterexample((1, 2), "variable 'w'", 1.0, 2.0)
-    where = Place("train.py", 3, "loss = tf.reduce_mean(losses(y, model(x)))", "Mean")
+    where = SourcePlace("train.py", 3, "loss = tf.reduce_mean(losses(y, model(x)))", "Mean")
     proof = Proof("refuted", "p", "s", suspects=(Suspect(where, "Mean of its own", "w", True, shown),))
     held = Judgement(_FOUND.law, "held", suffices=True)
     found = diagnostic_of(Verdict("p", "s", (held,), proof=proof))
@@ -195,15 +195,15 @@ def test_a_file_that_has_changed_is_not_quoted(place: Path) -> None:
     assert (label.source, label.source[label.begin : label.end]) == ("y = f(3)", "f(3)")
     assert not label.exact  # so no column of the file is told
     found = Diagnostic("error", "code", "wrong", "p", "s", label=label)
-    reported = [Reported("p", "p", "s", 0.0, found)]
+    reported = [ReportedVerdict("p", "p", "s", 0.0, found)]
     assert "col=" not in all_formats()["github"].written(reported)
     assert "startColumn" not in all_formats()["sarif"].written(reported)
 
 
-def _reported() -> list[Reported]:
+def _reported() -> list[ReportedVerdict]:
     diagnostics = [diagnostic_of(_wrong()), diagnostic_of(Verdict("p", "s", (), abstained="it, differs: 5 %\n2")), None]
     return [
-        Reported("src/train.py", "train.py:train", f"mirrored-{k}", 1.5, each)
+        ReportedVerdict("src/train.py", "train.py:train", f"mirrored-{k}", 1.5, each)
         for k, each in enumerate(diagnostics, start=2)
     ]
 
@@ -245,7 +245,7 @@ def test_sarif_has_what_the_standard_asks_for() -> None:
     assert moved.looked is not None
     assert moved.culprit is not None
     moved = replace(moved, looked=replace(moved.looked, culprit=replace(moved.culprit, line=5)))
-    again = json.loads(all_formats()["sarif"].written([Reported("p", "p", "s", 0.0, diagnostic_of(moved))]))
+    again = json.loads(all_formats()["sarif"].written([ReportedVerdict("p", "p", "s", 0.0, diagnostic_of(moved))]))
     assert again["runs"][0]["results"][0]["partialFingerprints"] == wrong["partialFingerprints"]
 
 
@@ -282,7 +282,7 @@ def test_gitlab_has_a_place_for_each() -> None:
 @pytest.mark.parametrize("form", sorted(all_formats()))
 def test_a_form_of_nothing_wrong_is_whole(form: str) -> None:
     """It is read all the same."""
-    text = all_formats()[form].written([Reported("p", "p", "s", 1.0, None)])
+    text = all_formats()[form].written([ReportedVerdict("p", "p", "s", 1.0, None)])
     whole: dict[str, Callable[[], bool]] = {
         "github": lambda: text == "",
         "gitlab": lambda: json.loads(text) == [],

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Value
 from harness.judging.laws.evaluations_match_reference import LAW
 from harness.judging.laws.protocol import Case
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 
 _RIGHT = 0.75
 
@@ -30,7 +30,7 @@ def _case(*run: ClientTrace, reference: ClientTrace) -> Case:
     clients = tuple(
         msgspec.structs.replace(each, header=msgspec.structs.replace(each.header, replicas=2)) for each in run
     )
-    return Case(RunTrace(clients), truth, Derived(truth, []), follows=True)
+    return Case(RunTrace(clients), truth, DerivedTolerance(truth, []), follows=True)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.evidence.trace import RunTrace
 from harness.judging.explain import explain
 from harness.judging.laws import Case
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._explaining import explained
 from tests.harness._traces import client, derived_case, edit, exact_case, step
 
@@ -17,7 +17,7 @@ def _case(run: list[tuple[tuple[int, ...], ...]], reference: list[tuple[int, ...
         client(step(1, examples=shards), task=f"worker:{k}", clients=len(run), replicas=replicas)
         for k, shards in enumerate(run)
     ]
-    return Case(RunTrace(tuple(clients)), RunTrace((client(step(1, examples=tuple(reference))),)), Exact())
+    return Case(RunTrace(tuple(clients)), RunTrace((client(step(1, examples=tuple(reference))),)), ExactTolerance())
 
 
 def test_a_dropped_example_is_missing() -> None:

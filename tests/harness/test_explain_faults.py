@@ -14,15 +14,15 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
+from harness.evidence.corrupt_values import CorruptValue, read_corrupt_values
 from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
-from harness.evidence.struck import Struck, read_struck
 from harness.evidence.trace import Array, RunTrace, Variable
 from harness.judging.explain import Explanation, explain
 from harness.judging.judge import judge_parts
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import StruckAt
-from harness.saved import load_run
+from harness.saved_run import load_run
 from harness.search import survives
 from harness.verify import judge
 from simulator import FaultPlan
@@ -39,7 +39,9 @@ def _strike(
 ) -> StruckAt:
     element = 4 if name == "kernel" else 1
     fault = f"nan worker:1 step={after}"
-    return StruckAt(Struck(fault, "worker:1", 0, after, target, f"{name}:0", 1, element, repr(was), repr(value)), after)
+    return StruckAt(
+        CorruptValue(fault, "worker:1", 0, after, target, f"{name}:0", 1, element, repr(was), repr(value)), after
+    )
 
 
 def _struck(
@@ -201,7 +203,7 @@ def _count(done: range, off_from: int = 9) -> RunTrace:
     return RunTrace((client(*steps, task="worker:1"),))
 
 
-def _judged(first: range, last: range, off_from: tuple[int, int], strike: Struck) -> Explanation | None:
+def _judged(first: range, last: range, off_from: tuple[int, int], strike: CorruptValue) -> Explanation | None:
     before, after = _count(first, off_from[0]), _count(last, off_from[1])
     here, later = (tuple(each for each in (strike,) if each.incarnation == number) for number in (0, 1))
     parts = Parts(after, (Part(before, len(first), len(first), here),), struck=later)
@@ -223,7 +225,7 @@ def test_steps_of_a_process_that_was_started_again_are_the_references(
     incarnation: int, done: int, off_from: tuple[int, int], named: bool
 ) -> None:
     """A fault counts them anew; what it changed lives on only if it was in what the next process restored."""
-    strike = Struck("bitflip", "worker:1", incarnation, done, "variable", "w", 0, 0, "1.0", "2.0")
+    strike = CorruptValue("bitflip", "worker:1", incarnation, done, "variable", "w", 0, 0, "1.0", "2.0")
     found = _judged(range(1, 6), range(5, 9), off_from, strike)
     assert (found is not None and found.rule == RULE) is named
 
@@ -231,7 +233,7 @@ def test_steps_of_a_process_that_was_started_again_are_the_references(
 @pytest.mark.parametrize(("target", "done", "resumed"), [("variable", 0, 1), ("gradient", 4, 5)])
 def test_what_was_never_saved_is_lost_with_its_process(target: str, done: int, resumed: int) -> None:
     """A fresh start has nothing of it, nor has what was restored anything of a step that was not done yet."""
-    strike = Struck("bitflip", "worker:1", 0, done, target, "w", 0, 0, "1.0", "2.0")
+    strike = CorruptValue("bitflip", "worker:1", 0, done, target, "w", 0, 0, "1.0", "2.0")
     found = _judged(range(1, 5), range(resumed, 9), (9, resumed), strike)
     assert found is None or found.rule != RULE
 
@@ -248,7 +250,7 @@ def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
     verdict = verify(training(), "multi_worker-2", faults=plan, timeout=60, out=tmp_path)
     assert verdict.explanation is not None, str(verdict)
     assert verdict.explanation.rule == RULE
-    (struck,) = read_struck(tmp_path)
+    (struck,) = read_corrupt_values(tmp_path)
     assert (struck.task, struck.target, struck.variable, struck.element) == ("worker:1", "variable", "bias:0", 1)
     number = f"element 1 of variable 'bias:0' on its replica 0 was {struck.before} and became {struck.after}."
     assert number in verdict.explanation.text

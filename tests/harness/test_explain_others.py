@@ -14,7 +14,7 @@ from harness.evidence.trace import RunTrace, Seen, Step
 from harness.judging.explain import all_rules, closest, explain
 from harness.judging.laws import Case
 from harness.judging.laws.protocol import Finding, Judgement
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from harness.judging.verdict import Verdict
 from tests.harness._explaining import rule_of, text_of
 from tests.harness._replicated import case as trained
@@ -26,7 +26,7 @@ REPLICAS = pytest.mark.parametrize("replicas", [2, 3])
 def _case(run: list[Step], reference: list[Step], replicas: int = 2, **rest: Any) -> Case:
     trace = RunTrace((client(*run, replicas=replicas, **rest),))
     truth = RunTrace((client(*reference),))
-    return Case(trace, truth, Derived(truth, [truth]))
+    return Case(trace, truth, DerivedTolerance(truth, [truth]))
 
 
 def _accumulated(times: list[float], replicas: int = 1, momentum: float = 0.0) -> list[Step]:

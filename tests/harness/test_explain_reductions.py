@@ -13,7 +13,7 @@ from harness.evidence.trace import Array, RunTrace, Seen, Step, Value
 from harness.judging.explain._clipping import norm_of
 from harness.judging.explain._reductions import factors_of
 from harness.judging.explain._response import all_count
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.laws import Case
 from tests.harness._explaining import rule_of
 from tests.harness._replicated import case
@@ -24,17 +24,17 @@ _Factors = Callable[[Sequence[float]], Sequence[float]]
 
 def _with_reductions(found: Case, factors: _Factors) -> Case:
     """A case in which what left the reductions was seen: the sum of the replicas' gradients, each with a factor."""
-    view = View(found)
+    view = CaseView(found)
     return replace(found, run=_all_seen(view, found.run, factors), reference=_all_seen(view, found.reference, factors))
 
 
-def _all_seen(view: View, trace: RunTrace, factors: _Factors) -> RunTrace:
+def _all_seen(view: CaseView, trace: RunTrace, factors: _Factors) -> RunTrace:
     client = trace.clients[0]
     steps = tuple(_seen(view, step, factors, alone=trace is view.case.reference) for step in client.steps)
     return RunTrace((msgspec.structs.replace(client, steps=steps), *trace.clients[1:]))
 
 
-def _seen(view: View, step: Step, factors: _Factors, *, alone: bool) -> Step:
+def _seen(view: CaseView, step: Step, factors: _Factors, *, alone: bool) -> Step:
     names = view.names("gradients", step.index)
     if alone:
         parts = [[view.truth("gradients", step.index, name)] for name in names]
@@ -95,9 +95,9 @@ def test_the_whole_batch_in_each_replica_is_no_lack_of_a_sum(mistake: str, rule:
 def test_factors_are_found_or_nothing_is_said() -> None:
     """By replica; None where nothing was seen, or something else was reduced."""
     found = case(3, "", optimizer="sgd")
-    names = View(found).names("gradients", 1)
-    assert factors_of(View(found), 1, names) is None
-    seen = View(_with_reductions(found, lambda norms: (1.0, 0.5, 0.25)[: len(norms)]))
+    names = CaseView(found).names("gradients", 1)
+    assert factors_of(CaseView(found), 1, names) is None
+    seen = CaseView(_with_reductions(found, lambda norms: (1.0, 0.5, 0.25)[: len(norms)]))
     assert factors_of(seen, 1, names) == pytest.approx([1.0, 0.5, 0.25], rel=1e-4)
     first = _with_reductions(found, _same).run.clients[0].steps[0]
     assert first.seen is not None
@@ -105,7 +105,7 @@ def test_factors_are_found_or_nothing_is_said() -> None:
     changed = msgspec.structs.replace(first, seen=msgspec.structs.replace(first.seen, reduced=other))
     client = msgspec.structs.replace(found.run.clients[0], steps=(changed, *found.run.clients[0].steps[1:]))
     squared = replace(found, run=RunTrace((client, *found.run.clients[1:])))
-    assert factors_of(View(squared), 1, names) is None
+    assert factors_of(CaseView(squared), 1, names) is None
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.trace import RunTrace
 from harness.judging.explain import all_rules, explain
 from harness.judging.laws import Case
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._explaining import rule_of, text_of
 from tests.harness._traces import Training, client, derived_case, exact_case, step
 
@@ -90,8 +90,8 @@ def test_without_variables_only_the_first_step_is_sure(tail: tuple[float, ...], 
     """When nothing tells how long the variables agree, later steps are evidence but no condition."""
     run = RunTrace((client(*(step(k, loss=np.float32(x)) for k, x in enumerate(tail, 1)), replicas=2),))
     reference = RunTrace((client(*(step(k, loss=np.float32(2)) for k in (1, 2))),))
-    assert rule_of(Case(run, reference, Exact())) == rule
-    assert "No gradients were recorded" in text_of(Case(run, reference, Exact()))
+    assert rule_of(Case(run, reference, ExactTolerance())) == rule
+    assert "No gradients were recorded" in text_of(Case(run, reference, ExactTolerance()))
 
 
 def test_a_factor_that_fails_before_the_variables_diverge_is_not_claimed() -> None:
@@ -99,7 +99,7 @@ def test_a_factor_that_fails_before_the_variables_diverge_is_not_claimed() -> No
     losses = (4.0, 5.0)
     run = [step(k, loss=np.float32(x), variables={"w": 1.0}) for k, x in enumerate(losses, 1)]
     reference = [step(k, loss=np.float32(2), variables={"w": 1.0}) for k in (1, 2)]
-    case = Case(RunTrace((client(*run, replicas=2),)), RunTrace((client(*reference),)), Exact())
+    case = Case(RunTrace((client(*run, replicas=2),)), RunTrace((client(*reference),)), ExactTolerance())
     assert explain(case) is None
 
 
@@ -108,21 +108,21 @@ def test_a_loss_of_zero_or_none_proves_nothing(losses: tuple[float, ...]) -> Non
     """Zero times R is zero, and no loss is no evidence."""
     steps = [step(k, loss=np.float32(x)) for k, x in enumerate(losses, 1)]
     run, reference = (RunTrace((client(*steps, replicas=count),)) for count in (2, 1))
-    assert explain(Case(run, reference, Exact())) is None
+    assert explain(Case(run, reference, ExactTolerance())) is None
 
 
 def test_a_wrong_shape_is_no_factor() -> None:
     """A loss that cannot be compared is not explained by a factor."""
     run = RunTrace((client(step(1, loss=np.ones(2)), replicas=2),))
     reference = RunTrace((client(step(1, loss=np.float64(1))),))
-    assert explain(Case(run, reference, Exact())) is None
+    assert explain(Case(run, reference, ExactTolerance())) is None
 
 
 def test_per_replica_losses_are_explained_too() -> None:
     """The rule sees the sum over replicas that the law compares."""
     truth = Training().run()
     run = Training(clients=2, local_replicas=2, per_replica_loss=True, loss_factor=4.0).run()
-    assert rule_of(Case(run, truth, Exact())) == "loss_times_replicas"
+    assert rule_of(Case(run, truth, ExactTolerance())) == "loss_times_replicas"
 
 
 @pytest.mark.parametrize(("first", "rule"), [(2.0, None), (3.0, "loss_divided_by_replicas")])
@@ -141,5 +141,5 @@ def test_no_factor_explains_a_step_that_is_right(first: float, rule: str | None)
         )
         return RunTrace((client(*steps, replicas=replicas),))
 
-    case = Case(trace(1.0, first, 7.0, replicas=2), trace(2.0, 2.0, 5.0), Exact(), follows=True)
+    case = Case(trace(1.0, first, 7.0, replicas=2), trace(2.0, 2.0, 5.0), ExactTolerance(), follows=True)
     assert rule_of(case) == rule

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.evidence.cut import steps_between
+from harness.evidence.step_range import steps_between
 from harness.evidence.trace import RunTrace
 from harness.judging.explain import explain
 from harness.judging.explain._examples import amiss
 from harness.judging.laws import Case
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._explaining import explained
 from tests.harness._pipelines import batched, case_of, run_of, sliced
 from tests.harness._replicated import case
@@ -59,7 +59,7 @@ def test_epochs_are_counted_where_only_epochs_are_on_record() -> None:
     reference = RunTrace((client(*steps),))
     for count, text in ((4, "4 epochs, the reference 3: epoch ending with step 7 only the run"), (2, "reference took")):
         run = RunTrace((client(*epochs[:count], per_epoch=True),))
-        assert text in explained(Case(run, reference, Exact())).text
+        assert text in explained(Case(run, reference, ExactTolerance())).text
 
 
 @pytest.mark.parametrize("mistake", ["not_reduced", "mean_then_sum", "regularizer"])
@@ -101,4 +101,4 @@ def test_nothing_is_claimed_without_a_value_to_compare_or_without_a_difference()
     """Numbers of steps alone do not say that the steps are the same ones."""
     assert explain(_case(4, 4)) is None
     bare = RunTrace(tuple(msgspec.structs.replace(one, steps=(step(1), step(2))) for one in _case(4, 4).run.clients))
-    assert explain(Case(bare, _case(4, 3).reference, Exact())) is None
+    assert explain(Case(bare, _case(4, 3).reference, ExactTolerance())) is None

@@ -11,7 +11,7 @@ import pytest
 from harness.evidence.trace import Array, RunTrace, SeenVariable, Start, Step, merge
 from harness.judging.explain import explain
 from harness.judging.laws import Case
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from tests.harness._explaining import explained
 from tests.harness._traces import client, step
 
@@ -24,7 +24,7 @@ def _case(workers: list[list[Step]], reference: list[Step], begin: list[Any] | N
         starts = [Start(0.0, (SeenVariable("w", "copies", (Array.of(value),)),)) for value in begin]
         clients = [msgspec.structs.replace(each, start=start) for each, start in zip(clients, starts, strict=True)]
     truth = RunTrace((client(*reference),))
-    return Case(merge(clients), truth, Derived(truth, [truth]))
+    return Case(merge(clients), truth, DerivedTolerance(truth, [truth]))
 
 
 def _rates(*rates: float) -> list[Step]:
@@ -75,7 +75,7 @@ def test_a_lost_update_is_cured_with_a_coordinator_only_where_there_is_one() -> 
     ]
     reference = [step(1, variables={"w": np.ones(3)}), step(2, variables={"w": 2 * np.ones(3)})]
     truth = RunTrace((client(*reference),))
-    found = explained(Case(RunTrace((client(*run, replicas=3),)), truth, Derived(truth, [truth])))
+    found = explained(Case(RunTrace((client(*run, replicas=3),)), truth, DerivedTolerance(truth, [truth])))
     assert found.rule == "update_lost"
     assert "Coordinator" not in found.text
 

@@ -11,9 +11,9 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.found import FOUND, FoundFiles, note_found, traces_of
 from harness.evidence.parts import Part, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.restart_files import FOUND, FoundFiles, note_found, traces_of
 from harness.evidence.saves import JOURNAL
 from harness.evidence.trace import ClientTrace, Final, RunTrace
 from harness.evidence.writing import write_client

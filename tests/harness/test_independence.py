@@ -13,7 +13,7 @@ import pytest
 from harness import SharedState, verify
 from harness.evidence.independence import Touch, check_independent, notes_of, read_touched, reads_back
 from harness.recording.client import Assignment, run_client
-from harness.recording.touched import _of_flags, _of_mode
+from harness.recording.file_access import _of_flags, _of_mode
 from harness.running.cache import CACHE_VARIABLE
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case

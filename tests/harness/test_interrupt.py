@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from harness import verify
 from harness.cli import _lockstep
-from harness.saved import load_run
+from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import RunFailed, UsageError
 from tests.harness._programs import worker_that

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.trace import ClientTrace, Counters, Header, RunTrace, SeenVariable, Start
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from tests.harness._traces import step, variable
 
 _RATE, _EPSILON = 1e-3, 1e-7
@@ -36,7 +36,7 @@ def _run(gradient: Any, coarsest: str | None = None, extra: Any = 0.0) -> RunTra
 def _judged(run: RunTrace, reruns: int = 5) -> Judgement:
     truth = _run(_TRUE)
     noisy = [_run(_TRUE + _drawn(seed), "float32") for seed in range(101, 101 + reruns)]
-    case = Case(run=run, reference=truth, tolerance=Derived(truth, noisy), follows=True)
+    case = Case(run=run, reference=truth, tolerance=DerivedTolerance(truth, noisy), follows=True)
     return next(law for law in judge_all(case) if law.law == "variables_match_reference")
 
 
@@ -74,7 +74,7 @@ def test_where_no_rerun_turns_a_sign_one_that_turns_is_a_finding() -> None:
     wrong = clear + _drawn(1)
     wrong[3, 5] *= -1
     for gradient, status in ((wrong, "broken"), (clear + _drawn(1), "held")):
-        case = Case(run=_run(gradient), reference=truth, tolerance=Derived(truth, noisy), follows=True)
+        case = Case(run=_run(gradient), reference=truth, tolerance=DerivedTolerance(truth, noisy), follows=True)
         assert {law.law: law.status for law in judge_all(case)}["variables_match_reference"] == status
 
 
@@ -94,7 +94,9 @@ def test_a_factor_that_no_rerun_has_is_a_finding(factor: float, status: str) -> 
 
     truth = run(_TRUE)
     noisy = [run(rounded(seed, 4.0), "bfloat16") for seed in range(101, 106)]
-    case = Case(run=run(factor * rounded(7, 0.3)), reference=truth, tolerance=Derived(truth, noisy), follows=True)
+    case = Case(
+        run=run(factor * rounded(7, 0.3)), reference=truth, tolerance=DerivedTolerance(truth, noisy), follows=True
+    )
     (found,) = [law for law in judge_all(case) if law.law == "variables_match_reference"]
     assert found.status == status
     assert all(finding.index is None for finding in found.findings)

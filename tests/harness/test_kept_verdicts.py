@@ -11,11 +11,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness import verify
-from harness.asked import Asked
-from harness.attempts import Attempt
+from harness.attempts import JudgedAttempt
 from harness.cli import _lockstep
 from harness.errors import Abstained
 from harness.judging.verdict import Verdict
+from harness.request import VerifyRequest
 from harness.verify import _beside_others
 from simulator import RunFailed, RunResult, TaskError
 from tests.harness._programs import exact
@@ -29,8 +29,8 @@ def _fails(*_: Any, **__: Any) -> Any:
 @pytest.mark.parametrize("reference", ["device", "cpu"])
 def test_a_verdict_stands_whatever_becomes_of_the_reference_beside_it(reference: str) -> None:
     """A note says that there is none, and why; where none is wanted nothing is run."""
-    asked = Asked("exact", False, None, None, 1, 10.0, False, False, reference)
-    attempt = cast("Attempt", SimpleNamespace(asked=asked, by_one_replica=_fails))
+    asked = VerifyRequest("exact", False, None, None, 1, 10.0, False, False, reference)
+    attempt = cast("JudgedAttempt", SimpleNamespace(asked=asked, by_one_replica=_fails))
     verdict = Verdict("train.py:train", "mirrored-2", ())
     found = _beside_others(verdict, attempt)
     assert (found.consistent, found.outcome) == (verdict.consistent, verdict.outcome)
@@ -47,7 +47,7 @@ def test_a_run_that_has_no_reference_is_kept_with_what_is_said_of_it(
     def gives_up(*_: Any, **__: Any) -> Any:
         raise Abstained("it draws from the clock")
 
-    monkeypatch.setattr(Attempt, "by_one_replica", gives_up)
+    monkeypatch.setattr(JudgedAttempt, "by_one_replica", gives_up)
     verdict = verify(exact(), "default", tier="exact", out=tmp_path / "out")
     assert (verdict.outcome, verdict.abstained) == ("abstained", "it draws from the clock")
     assert (tmp_path / "out" / "traces" / "local-0.trace").exists()

@@ -8,7 +8,7 @@ import pytest
 
 from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Value
 from harness.judging.laws import Case, Judgement, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._traces import client, edit, exact_case, step, values, variable
 
 
@@ -18,7 +18,7 @@ def _judge(law: str, case: Case) -> Judgement:
 
 def _run(*clients: ClientTrace) -> Case:
     run = RunTrace(clients)
-    return Case(run, run, Exact())
+    return Case(run, run, ExactTolerance())
 
 
 def _next(value: float, dtype: str) -> np.generic:
@@ -169,10 +169,10 @@ def test_a_client_may_not_leave_out_what_another_records(observable: str, number
 def test_a_client_that_leaves_out_everything_is_found() -> None:
     """An empty `record.step()`, at which another client reports, agrees with nothing."""
     run = RunTrace((client(step(1, loss=1.0), clients=2), client(step(1), task="worker:1", clients=2)))
-    judgement = _judge("clients_agree", Case(run, run, Exact()))
+    judgement = _judge("clients_agree", Case(run, run, ExactTolerance()))
     assert judgement.status == "broken"
     chief_only = edit(exact_case().run, 1, None, predictions=None)
-    assert "not by worker:1" in _judge("clients_agree", Case(chief_only, chief_only, Exact())).findings[0].text
+    assert "not by worker:1" in _judge("clients_agree", Case(chief_only, chief_only, ExactTolerance())).findings[0].text
 
 
 def test_what_has_no_elements_is_not_compared() -> None:

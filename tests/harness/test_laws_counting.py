@@ -10,7 +10,7 @@ import pytest
 
 from harness.evidence.trace import Final, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._traces import client, edit, exact_case, step, variable
 
 
@@ -96,7 +96,7 @@ def test_a_run_without_values_is_not_judged() -> None:
     """Empty steps observe nothing, so counting them proves nothing."""
     run = RunTrace((client(step(1), final=Final(1.0)),))
     assert not run.observed_anything
-    assert _judge("steps_match_reference", Case(run, run, Exact())).status == "not_judged"
+    assert _judge("steps_match_reference", Case(run, run, ExactTolerance())).status == "not_judged"
 
 
 @pytest.mark.parametrize("marked", [True, False])
@@ -107,9 +107,9 @@ def test_epochs_are_counted_as_epochs(marked: bool) -> None:
         for index in range(1, 5):
             reference = edit(reference, 0, index, epoch_end=False)
     epochs = [step(k, loss=np.float32(1), epoch=k) for k in (1, 2)]
-    good = Case(RunTrace((client(*epochs, final=Final(1.0), per_epoch=True),)), reference, Exact())
+    good = Case(RunTrace((client(*epochs, final=Final(1.0), per_epoch=True),)), reference, ExactTolerance())
     assert _judge("steps_match_reference", good).status == "held"
-    short = Case(RunTrace((client(epochs[0], final=Final(1.0), per_epoch=True),)), reference, Exact())
+    short = Case(RunTrace((client(epochs[0], final=Final(1.0), per_epoch=True),)), reference, ExactTolerance())
     finding = _judge("steps_match_reference", short).findings[0]
     assert (finding.step, finding.observed, finding.expected) == (4, 1, 2)
 
@@ -167,9 +167,12 @@ def test_examples_of_some_clients_only_are_not_judged() -> None:
     for index in range(1, 5):
         run = edit(run, 0, index, examples=None)
     assert (
-        "the run recorded no examples" in _judge("examples_match_reference", Case(run, case.reference, Exact())).reason
+        "the run recorded no examples"
+        in _judge("examples_match_reference", Case(run, case.reference, ExactTolerance())).reason
     )
-    assert "the reference recorded no" in _judge("examples_match_reference", Case(case.run, run, Exact())).reason
+    assert (
+        "the reference recorded no" in _judge("examples_match_reference", Case(case.run, run, ExactTolerance())).reason
+    )
 
 
 def test_examples_of_epochs_are_compared_as_a_whole() -> None:
@@ -177,19 +180,19 @@ def test_examples_of_epochs_are_compared_as_a_whole() -> None:
     reference = exact_case().reference
     halves = (tuple(range(128)), tuple(range(128, 256)))
     epochs = [step(k, examples=(ids,), epoch=k) for k, ids in enumerate(halves, start=1)]
-    good = Case(RunTrace((client(*epochs, per_epoch=True),)), reference, Exact())
+    good = Case(RunTrace((client(*epochs, per_epoch=True),)), reference, ExactTolerance())
     assert (_judge("examples_match_reference", good).status, _judge("examples_match_reference", good).compared) == (
         "held",
         2,
     )
     epochs[1] = step(2, examples=(halves[1][:-1],), epoch=2)
-    bad = Case(RunTrace((client(*epochs, per_epoch=True),)), reference, Exact())
+    bad = Case(RunTrace((client(*epochs, per_epoch=True),)), reference, ExactTolerance())
     assert _judge("examples_match_reference", bad).findings[0].index == (255,)
 
 
 def _coordinated(scheduled: int | None, **variables: Any) -> Case:
     run = RunTrace((client(step(1, variables={"w": 1.0}), final=_final(variables), scheduled=scheduled),))
-    return Case(run, run, Exact())
+    return Case(run, run, ExactTolerance())
 
 
 def _final(variables: dict[str, Any]) -> Final:
@@ -229,7 +232,7 @@ def test_the_last_value_of_the_counter_counts() -> None:
     """Without a final record the last step's counter is used."""
     steps = [step(k, variables={"iterations": np.int64(3 * k)}) for k in (1, 2)]
     run = RunTrace((client(*steps, scheduled=6),))
-    assert _judge("updates_counted", Case(run, run, Exact())).status == "held"
+    assert _judge("updates_counted", Case(run, run, ExactTolerance())).status == "held"
     assert _judge("updates_counted", _coordinated(0, iterations=np.int64(0))).status == "held"
 
 
@@ -258,26 +261,26 @@ def test_infinities_that_cancel_in_the_sum_are_found() -> None:
     """Each replica's part is looked at, so Inf on one and -Inf on another cannot hide."""
     reference = RunTrace((client(step(1, loss=np.float32(1))),))
     run = RunTrace((client(step(1, loss=[np.float32("inf"), np.float32("-inf")])),))
-    assert _judge("finite", Case(run, reference, Exact())).status == "broken"
+    assert _judge("finite", Case(run, reference, ExactTolerance())).status == "broken"
 
 
 def test_a_reference_that_is_not_finite_allows_the_same() -> None:
     """Where the reference is NaN the law says nothing; elsewhere in the same array it does."""
     truth = np.array([np.nan, 1.0], np.float32)
     reference = RunTrace((client(step(1, loss=truth)),))
-    assert _judge("finite", Case(reference, reference, Exact())).status == "held"
+    assert _judge("finite", Case(reference, reference, ExactTolerance())).status == "held"
     run = RunTrace((client(step(1, loss=np.array([1.0, np.nan], np.float32))),))
-    assert _judge("finite", Case(run, reference, Exact())).findings[0].index == (1,)
+    assert _judge("finite", Case(run, reference, ExactTolerance())).findings[0].index == (1,)
 
 
 def test_a_wrong_shape_can_still_be_not_finite() -> None:
     """Shapes are another law's business; NaN is found all the same."""
     reference = RunTrace((client(step(1, loss=np.ones(2))),))
     run = RunTrace((client(step(1, loss=np.array([1.0, np.nan, 1.0]))),))
-    assert _judge("finite", Case(run, reference, Exact())).findings[0].index == (1,)
+    assert _judge("finite", Case(run, reference, ExactTolerance())).findings[0].index == (1,)
 
 
 def test_integers_alone_give_nothing_to_judge() -> None:
     """Without floating values the law is not judged."""
     run = RunTrace((client(step(1, loss=np.int64(1))),))
-    assert _judge("finite", Case(run, run, Exact())).status == "not_judged"
+    assert _judge("finite", Case(run, run, ExactTolerance())).status == "not_judged"

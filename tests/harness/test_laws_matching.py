@@ -14,7 +14,7 @@ from harness.evidence.observed import Observed, unique_names
 from harness.evidence.trace import Array, Final, RunTrace, Value
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
 from harness.judging.laws.protocol import FINDINGS_MAX
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from tests.harness._traces import Training, client, derived_case, edit, exact_case, step, values, variable
 
 MATCHING = [
@@ -36,7 +36,7 @@ def _broken(case: Case) -> dict[str, Judgement]:
 
 def _case(run: Any, reference: Any) -> Case:
     """One step with the given arguments of `step` on each side."""
-    return Case(RunTrace((client(step(1, **run)),)), RunTrace((client(step(1, **reference)),)), Exact())
+    return Case(RunTrace((client(step(1, **run)),)), RunTrace((client(step(1, **reference)),)), ExactTolerance())
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (1, 3), (2, 1), (2, 2)], ids=str)
@@ -182,9 +182,9 @@ def test_repeated_names_are_told_apart() -> None:
     pair = (variable("v", 1.0), variable("v", 2.0))
     swapped = (variable("v", 1.0), variable("v", 3.0))
     truth = RunTrace((client(_with(pair)),))
-    good = Case(truth, truth, Exact())
+    good = Case(truth, truth, ExactTolerance())
     assert _judge("variables_match_reference", good).compared == 2
-    bad = Case(RunTrace((client(_with(swapped)),)), good.reference, Exact())
+    bad = Case(RunTrace((client(_with(swapped)),)), good.reference, ExactTolerance())
     assert _judge("variables_match_reference", bad).findings[0].variable == "v#2"
 
 
@@ -204,10 +204,10 @@ def test_nothing_recorded_is_not_judged(law: str) -> None:
         f"neither the run nor the reference recorded {observable}",
     )
     full = exact_case()
-    silent = Case(RunTrace((client(step(1)),)), full.reference, Exact())
+    silent = Case(RunTrace((client(step(1)),)), full.reference, ExactTolerance())
     kept_back = _judge(law, silent)
     assert kept_back.status == ("not_judged" if observable == "predictions" else "broken")  # it reached no end
-    untrue = Case(full.run, RunTrace((client(*(step(i) for i in range(1, 5)), final=Final(1.0)),)), Exact())
+    untrue = Case(full.run, RunTrace((client(*(step(i) for i in range(1, 5)), final=Final(1.0)),)), ExactTolerance())
     assert _judge(law, untrue).status == "broken"  # values that no truth vouches for do not pass
 
 
@@ -226,9 +226,11 @@ def test_per_replica_values_are_summed_over_all_clients() -> None:
     parts = [[np.float32(1), np.float32(2)], [np.float32(4), np.float32(8)]]
     clients = [client(step(1, loss=part), task=f"worker:{k}", clients=2, replicas=4) for k, part in enumerate(parts)]
     reference = RunTrace((client(step(1, loss=np.float32(15))),))
-    assert _judge("loss_matches_reference", Case(RunTrace(tuple(clients)), reference, Exact())).status == "held"
+    assert (
+        _judge("loss_matches_reference", Case(RunTrace(tuple(clients)), reference, ExactTolerance())).status == "held"
+    )
     clients[1] = client(step(1), task="worker:1", clients=2, replicas=4)
-    judgement = _judge("loss_matches_reference", Case(RunTrace(tuple(clients)), reference, Exact()))
+    judgement = _judge("loss_matches_reference", Case(RunTrace(tuple(clients)), reference, ExactTolerance()))
     assert "missing from worker:1" in judgement.findings[0].text
 
 
@@ -298,7 +300,7 @@ def test_the_rows_of_ragged_values_are_compared(parts: Any, status: str) -> None
         value = Value("y", tuple(_ragged(*array) for array in arrays), per_replica=len(arrays) > 1)
         return RunTrace((client(final=Final(1.0, predictions=(value,))),))
 
-    case = Case(run(parts), run([([1.0, 2.0, 3.0], (2, 1))]), Exact())
+    case = Case(run(parts), run([([1.0, 2.0, 3.0], (2, 1))]), ExactTolerance())
     judgement = _judge("predictions_match_reference", case)
     assert judgement.status == status
     if status == "broken":
@@ -313,11 +315,11 @@ def test_ragged_values_of_clients_are_compared_with_their_rows() -> None:
         client(_with_metric(one, array), task=f"worker:{k}", clients=2)
         for k, (one, array) in enumerate(zip(steps, arrays, strict=True))
     )
-    case = Case(RunTrace(clients), RunTrace((clients[0],)), Exact())
+    case = Case(RunTrace(clients), RunTrace((clients[0],)), ExactTolerance())
     assert "rows of [2, 0] against [1, 1]" in _judge("clients_agree", case).findings[0].text
     together = Value("m", tuple(arrays), per_replica=True)
     run = RunTrace((client(msgspec.structs.replace(steps[0], metrics=(together,))),))
-    judgement = _judge("metrics_match_reference", Case(run, RunTrace((clients[0],)), Exact()))
+    judgement = _judge("metrics_match_reference", Case(run, RunTrace((clients[0],)), ExactTolerance()))
     assert "different rows" in judgement.findings[0].text
 
 
@@ -343,7 +345,7 @@ def test_per_replica_predictions_are_rows_in_replica_order() -> None:
     def judge(predictions: Any) -> Judgement:
         run = RunTrace((client(final=Final(1.0, predictions=values({"y": predictions}))),))
         reference = RunTrace((client(final=Final(1.0, predictions=values({"y": rows}))),))
-        return _judge("predictions_match_reference", Case(run, reference, Exact()))
+        return _judge("predictions_match_reference", Case(run, reference, ExactTolerance()))
 
     assert judge([rows[:2], rows[2:]]).status == "held"
     assert judge([rows, rows]).status == "held"
@@ -370,10 +372,12 @@ def test_epoch_ends_align_with_the_reference() -> None:
     by_epoch = [
         step(k, loss=_loss(reference, 2 * k), variables={"iteration": np.int64(2 * k)}, epoch=k) for k in (1, 2)
     ]
-    good = Case(RunTrace((client(*by_epoch, per_epoch=True),)), reference, Exact())
+    good = Case(RunTrace((client(*by_epoch, per_epoch=True),)), reference, ExactTolerance())
     assert _judge("loss_matches_reference", good).compared == 2
     assert _judge("loss_matches_reference", good).status == "held"
-    bad = Case(RunTrace((client(by_epoch[0], step(2, loss=np.float32(77)), per_epoch=True),)), reference, Exact())
+    bad = Case(
+        RunTrace((client(by_epoch[0], step(2, loss=np.float32(77)), per_epoch=True),)), reference, ExactTolerance()
+    )
     assert [finding.step for finding in _judge("loss_matches_reference", bad).findings] == [4]
 
 

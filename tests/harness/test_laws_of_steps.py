@@ -22,8 +22,8 @@ from harness.evidence.trace import (
 )
 from harness.judging.conditions import conditions_of, not_drawn
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
-from harness.judging.own import settled
-from harness.judging.tolerance import Derived, Exact
+from harness.judging.per_replica import settled
+from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 from harness.judging.verdict import Verdict
 from harness.relations import COARSE, EVEN, Met, Proof
 from harness.relations.proof import Under
@@ -53,11 +53,11 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
         start={"w": np.array([2, 4], np.float32), "rate": np.float32(0.2), "table": np.zeros((2, 2)), "own": 1.0}
     )
     truth = _trace(start={"w": np.array([1, 2], np.float32), "rate": np.float32(0.2), "table": np.zeros((3, 2))})
-    for tolerance in (Exact(), Derived(truth, [])):
+    for tolerance in (ExactTolerance(), DerivedTolerance(truth, [])):
         found = _judged("begins_alike", Case(run, truth, tolerance))
         assert (found.status, found.compared) == ("broken", 2)
         assert found.findings[0].text.startswith("before step 1, variable 'w'")
-    assert _judged("begins_alike", Case(truth, truth, Derived(truth, []))).status == "held"
+    assert _judged("begins_alike", Case(truth, truth, DerivedTolerance(truth, []))).status == "held"
 
 
 @pytest.mark.parametrize(("start", "suffices"), [(None, True), ({"w": np.float32(1)}, False)])
@@ -66,7 +66,7 @@ def test_right_examples_suffice_where_nothing_is_trained(start: dict[str, Any] |
     steps = [step(k, examples=[[2 * k, 2 * k + 1]]) for k in (1, 2)]
     run = _trace(start=start)
     run = RunTrace((msgspec.structs.replace(run.clients[0], steps=tuple(steps)),))
-    found = {law.law: law for law in judge_all(Case(run, run, Exact()))}
+    found = {law.law: law for law in judge_all(Case(run, run, ExactTolerance()))}
     assert (found["examples_match_reference"].status, found["examples_match_reference"].suffices) == ("held", suffices)
     held = Verdict("p", "s", tuple(found.values()), tolerance="exact")
     assert held.outcome == ("consistent" if suffices else "abstained")
@@ -88,7 +88,7 @@ def test_what_happens_between_steps_is_compared_where_each_is_looked_at_as_it_en
         return RunTrace((msgspec.structs.replace(made, start=starts[0], starts=tuple(starts[1:])),))
 
     truth = begun([{"rate": rate, "w": 1.0} for rate in (0.1, 0.05, 0.05)])
-    found = _judged("begins_alike", Case(begun([{**each, "w": 1.0} for each in held]), truth, Exact()))
+    found = _judged("begins_alike", Case(begun([{**each, "w": 1.0} for each in held]), truth, ExactTolerance()))
     assert (found.status, found.compared) == (status, 4)
     assert [each.step for each in found.findings] == ([2] if status == "broken" else [])
 
@@ -109,14 +109,14 @@ def test_variables_that_share_a_name_are_paired_where_they_are_as_many() -> None
         ((zero, five), (zero, five), "held", 3),
         ((zero, five), (zero, zero), "broken", 3),
     ):
-        found = _judged("begins_alike", Case(begun(*ours), begun(*theirs), Exact()))
+        found = _judged("begins_alike", Case(begun(*ours), begun(*theirs), ExactTolerance()))
         assert (found.status, found.compared) == (status, compared)
 
 
 def test_nothing_is_asked_of_a_twin() -> None:
     """It has no first state to speak of, and knows nothing of draws or rows."""
     plain = RunTrace((client(step(1, loss=1.0)),))
-    case = Case(plain, plain, Exact())
+    case = Case(plain, plain, ExactTolerance())
     asked = [law.id for law in all_laws() if law.concerns(case)]
     assert not {"begins_alike", "draws", "rows_whole", "data_intact"} & {*asked}
 
@@ -128,7 +128,7 @@ def test_nothing_is_asked_of_a_twin() -> None:
 def test_draws_are_findings_but_for_equal_ones_of_keras(kind: str, by_keras: bool, broken: bool) -> None:
     """Those are a condition, which cites the line."""
     truth = _trace(draws=(DrawSeen(kind, "said", "train.py:7", by_keras),))
-    case = Case(truth, truth, Exact())
+    case = Case(truth, truth, ExactTolerance())
     found = _judged("draws", case)
     assert (found.status == "broken") == broken
     _, conditions = conditions_of(case, [])
@@ -138,7 +138,7 @@ def test_draws_are_findings_but_for_equal_ones_of_keras(kind: str, by_keras: boo
 def test_what_replicas_draw_for_themselves_is_no_finding() -> None:
     """By itself it makes no law be asked."""
     truth = _trace(draws=(DrawSeen("own", "said", "train.py:7"),))
-    assert not _LAWS["draws"].concerns(Case(truth, truth, Exact()))
+    assert not _LAWS["draws"].concerns(Case(truth, truth, ExactTolerance()))
 
 
 @pytest.mark.parametrize(
@@ -153,13 +153,13 @@ def test_what_replicas_draw_for_themselves_is_no_finding() -> None:
 def test_too_many_rows_and_mixed_ones_are_found(given: GivenSeen, broken: bool) -> None:
     """Other rows are not: they may be drawn."""
     truth = _trace(given=given)
-    assert (_judged("rows_whole", Case(truth, truth, Exact())).status == "broken") == broken
+    assert (_judged("rows_whole", Case(truth, truth, ExactTolerance())).status == "broken") == broken
 
 
 def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
     """Where the order is another one, no single step tells."""
     truth = _trace(given=GivenSeen(8, 8, 8, None), counters=Counters(all_examples=GivenSeen(8, 8, 8, 8)))
-    (finding,) = _judged("rows_whole", Case(truth, truth, Exact())).findings
+    (finding,) = _judged("rows_whole", Case(truth, truth, ExactTolerance())).findings
     assert "over all steps 8 examples" in finding.text
 
 
@@ -167,7 +167,7 @@ def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
 def test_examples_that_come_again_too_early_are_found(again: tuple[int, int, int], status: str) -> None:
     """It is known over all steps only."""
     truth = _trace(counters=Counters(all_examples=GivenSeen(128, 128, 30, None, again=again)))
-    found = _judged("examples_in_turn", Case(truth, truth, Exact()))
+    found = _judged("examples_in_turn", Case(truth, truth, ExactTolerance()))
     assert found.status == status
     assert all("first 128 examples" in each.text and "30 had come" in each.text for each in found.findings)
 
@@ -177,23 +177,25 @@ def test_data_that_was_written_over_harms_where_it_is_read_again() -> None:
     run = _trace(counters=Counters(overwritten=("1 of 2 arrays were written over",)))
     for others, status in ((0, "not_judged"), (3, "broken")):
         truth = _trace(counters=Counters(others=others))
-        assert _judged("data_intact", Case(run, truth, Exact())).status == status
+        assert _judged("data_intact", Case(run, truth, ExactTolerance())).status == status
 
 
 def test_an_order_of_examples_is_a_condition_and_other_examples_are_not() -> None:
     """If each comes as often, over all steps, and nobody has reported which they are."""
     run, same, other = (_trace(examples=(rows,)) for rows in ((1, 2), (2, 1), (2, 3)))
     broken = Judgement("examples_match_reference", "broken", compared=1)
-    (held,), conditions = conditions_of(Case(run, same, Exact()), [broken])
+    (held,), conditions = conditions_of(Case(run, same, ExactTolerance()), [broken])
     assert (held.status, [each.code for each in conditions]) == ("held", ["order_of_examples"])
-    (still,), nothing = conditions_of(Case(run, other, Exact()), [broken])
+    (still,), nothing = conditions_of(Case(run, other, ExactTolerance()), [broken])
     assert (still.status, nothing) == ("broken", ())
 
 
 def test_examples_that_one_device_draws_otherwise_are_a_condition() -> None:
     """Where they could not be compared."""
     truth = _trace(counters=Counters(others=2))
-    _, conditions = conditions_of(Case(truth, truth, Exact()), [Judgement("examples_match_reference", "not_judged")])
+    _, conditions = conditions_of(
+        Case(truth, truth, ExactTolerance()), [Judgement("examples_match_reference", "not_judged")]
+    )
     assert [each.code for each in conditions] == ["drawn_examples"]
 
 
@@ -205,7 +207,7 @@ def test_examples_that_are_known_by_a_part_may_be_others(number: int, others: in
     given = GivenSeen(8, 8, others, None, number=number)
     truth = _trace(counters=Counters(others=2, all_examples=given))
     held = Judgement("examples_match_reference", "held", compared=1)
-    _, conditions = conditions_of(Case(truth, truth, Exact()), [held])
+    _, conditions = conditions_of(Case(truth, truth, ExactTolerance()), [held])
     assert [each.code for each in conditions] == codes
 
 
@@ -289,7 +291,7 @@ def test_shares_that_a_script_cuts_by_its_worker_are_given(
     )
     told = (StandIn("TF_CONFIG", "train.py:18", "2 workers, of which this is the first"),) if cut else ()
     truth = _trace(given=GivenSeen(4, 2, others, 0), counters=Counters(others=1, stand_ins=told))
-    case = Case(run, truth, Exact())
+    case = Case(run, truth, ExactTolerance())
     broken = _judged("rows_whole", case)
     assert broken.status == "broken"
     (found,), conditions = conditions_of(case, [broken])

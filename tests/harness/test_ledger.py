@@ -15,7 +15,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace
 from harness.judging.explain import explain
 from harness.judging.laws import Case, Judgement, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from harness.ledger import aligned
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
@@ -118,12 +118,12 @@ def test_a_chief_reports_what_its_workers_consumed() -> None:
     assert (ledger.clients, ledger.workers) == (("chief:0",), ("worker:0", "worker:1", "worker:10"))
     assert ledger.by_worker() == {"worker:0": [2], "worker:1": [0, 1, 3], "worker:10": [4, 5]}
     reference = reference_of([[5, 4, 3, 2, 1, 0]], 2)
-    assert _law(Case(run, reference, Exact())).status == "held"  # no step of the two corresponds
+    assert _law(Case(run, reference, ExactTolerance())).status == "held"  # no step of the two corresponds
     lost = RunTrace((client(steps[0], task="chief:0"),))
-    judgement = _law(Case(lost, reference, Exact()))
+    judgement = _law(Case(lost, reference, ExactTolerance()))
     assert [finding.step for finding in judgement.findings] == [None]
     assert "missing 3 ids: 3, 4, 5" in judgement.findings[0].text
-    found = explain(Case(lost, reference, Exact()))
+    found = explain(Case(lost, reference, ExactTolerance()))
     assert found is not None
     assert found.text.startswith("Over the run, the run consumed 3 examples (ids 3, 4, 5) of 6 less often")
 

@@ -19,24 +19,24 @@ from click.testing import CliRunner, Result
 
 from _lockstep import _watching
 from harness.cli import _lockstep
-from harness.evidence.deposit import JUDGED, Job, ended, opened, trainings, variables_of
+from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, trainings, variables_of
 from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.steps import (
     EvidenceReader,
     EvidenceWriter,
-    Held,
-    LooseWriter,
+    HeldVariable,
     StepEvidence,
-    loose,
+    StepFileWriter,
     loose_steps,
     renumbered,
+    step_files,
 )
 from harness.evidence.steps.store import written
 from harness.evidence.trace import Header, Seen
 from harness.live import Judge, StepJudged
 from harness.live.contributions import outlier
 from harness.live.state import Divergence, divergences
-from harness.recording.steps import Leaving
+from harness.recording.steps import SampleWriter
 from simulator import UsageError
 
 _LOOP = """
@@ -167,7 +167,7 @@ def test_of_three_the_odd_one_is_wrong(tmp_path: Path) -> None:
     """Also where they came to differ in a step."""
     for task, end in (("worker:0", 3), ("worker:1", 4), ("worker:2", 3)):
         header = Header(task, 0, "multi_worker-3", 3, 1, 3, 0)
-        _digested(opened(tmp_path, Job(header, "", (), "/", "", {})), ((1,), (end,)))
+        _digested(opened(tmp_path, DepositJob(header, "", (), "/", "", {})), ((1,), (end,)))
     assert list(divergences(*trainings(tmp_path))) == [Divergence(1, False, ("worker:1",))]
 
 
@@ -187,25 +187,25 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def writer(tmp_path: Path, said: list[str]) -> LooseWriter:
+def writer(tmp_path: Path, said: list[str]) -> StepFileWriter:
     """One with much room."""
-    found = LooseWriter(said.append)
+    found = StepFileWriter(said.append)
     found.folder, found.room = tmp_path, 1 << 20
     return found
 
 
-def _leave(writer: LooseWriter, index: int, size: int = 1000) -> None:
+def _leave(writer: StepFileWriter, index: int, size: int = 1000) -> None:
     writer.begin(index)
-    held = Held("w", 0, "copies", (writer.put(np.full(size, index, np.float64)),))
+    held = HeldVariable("w", 0, "copies", (writer.put(np.full(size, index, np.float64)),))
     writer.publish(StepEvidence(index, (held,)))
     writer.close()
 
 
-def test_each_step_is_whole_by_itself(tmp_path: Path, writer: LooseWriter) -> None:
+def test_each_step_is_whole_by_itself(tmp_path: Path, writer: StepFileWriter) -> None:
     """Also where an earlier one had the same arrays; it is the same step in another store, under another number."""
     for index in (7, 9):
         writer.begin(index)
-        held = Held("w", 0, "copies", (writer.put(np.arange(3.0)),))
+        held = HeldVariable("w", 0, "copies", (writer.put(np.arange(3.0)),))
         writer.publish(StepEvidence(index, (held,)))
         writer.close()
     (tmp_path / "7.step").unlink()
@@ -222,7 +222,7 @@ def test_each_step_is_whole_by_itself(tmp_path: Path, writer: LooseWriter) -> No
     assert other.array(moved.before[0].copies[0]).tolist() == [0.0, 1.0, 2.0]
 
 
-def test_the_oldest_steps_give_way(tmp_path: Path, writer: LooseWriter) -> None:
+def test_the_oldest_steps_give_way(tmp_path: Path, writer: StepFileWriter) -> None:
     """As many as it takes; the newest stays."""
     for index in (5, 10, 100):
         _leave(writer, index)
@@ -232,7 +232,7 @@ def test_the_oldest_steps_give_way(tmp_path: Path, writer: LooseWriter) -> None:
     assert list(loose_steps(tmp_path)) == [100, 200]
 
 
-def test_room_for_no_step_is_said(tmp_path: Path, writer: LooseWriter, said: list[str]) -> None:
+def test_room_for_no_step_is_said(tmp_path: Path, writer: StepFileWriter, said: list[str]) -> None:
     """The newest is left nevertheless."""
     writer.room = 10
     _leave(writer, 1)
@@ -241,7 +241,7 @@ def test_room_for_no_step_is_said(tmp_path: Path, writer: LooseWriter, said: lis
 
 
 def test_a_full_disk_costs_a_note(
-    tmp_path: Path, writer: LooseWriter, said: list[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, writer: StepFileWriter, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing of the step is left, and the next one is."""
 
@@ -250,7 +250,7 @@ def test_a_full_disk_costs_a_note(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(loose, "written", full)
+        patch.setattr(step_files, "written", full)
         _leave(writer, 1)
     assert said == [f"evidence could not be left in {tmp_path}: No space left on device"]
     assert not list(tmp_path.iterdir())
@@ -258,21 +258,21 @@ def test_a_full_disk_costs_a_note(
     assert list(loose_steps(tmp_path)) == [2]
 
 
-def test_a_directory_that_is_gone_costs_a_note(tmp_path: Path, writer: LooseWriter, said: list[str]) -> None:
+def test_a_directory_that_is_gone_costs_a_note(tmp_path: Path, writer: StepFileWriter, said: list[str]) -> None:
     """As a full disk does."""
     writer.folder = tmp_path / "gone"
     _leave(writer, 1)
     assert "could not be left" in said[0]
 
 
-def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[Leaving, LooseWriter]:
-    writer = LooseWriter(said.append)
-    leaving = Leaving(every, writer, lambda tensors, take: None, said.append)
+def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[SampleWriter, StepFileWriter]:
+    writer = StepFileWriter(said.append)
+    leaving = SampleWriter(every, writer, lambda tensors, take: None, said.append)
     leaving.into(tmp_path, 1 << 20, range(1))
     return leaving, writer
 
 
-def _step(leaving: Leaving, number: int, *, done: bool = True, trained: bool = True) -> None:
+def _step(leaving: SampleWriter, number: int, *, done: bool = True, trained: bool = True) -> None:
     leaving.begin((), None, None)
     leaving.end(tuple, done=done, trained=trained)
     leaving.saw(Seen(number, 0.0))
@@ -301,7 +301,7 @@ def test_a_training_does_not_wait_for_the_disk(
         assert may_go_on.wait(60)
         return written(*args)
 
-    monkeypatch.setattr(loose, "written", slowly)
+    monkeypatch.setattr(step_files, "written", slowly)
     leaving = _leaving(tmp_path, said)[0]
     for number in range(1, 5):
         _step(leaving, number)
@@ -314,9 +314,9 @@ def test_a_training_does_not_wait_for_the_disk(
 # ---------------------------------------------------------------------- the deposit and its judge
 
 
-def _job(task: str = "local:0", clients: int = 1, script: str = "/nowhere/train.py") -> Job:
+def _job(task: str = "local:0", clients: int = 1, script: str = "/nowhere/train.py") -> DepositJob:
     header = Header(task, 0, "mirrored-2", 2, 2, clients, 0)
-    return Job(header, script, (), "/", "0" * 64, {})
+    return DepositJob(header, script, (), "/", "0" * 64, {})
 
 
 def test_a_task_that_is_started_again_has_another_folder(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_what_is_noted_of_an_environment() -> None:
     assert variables_of(environ) == {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
 
 
-def test_a_script_that_is_not_here_is_said(tmp_path: Path, writer: LooseWriter) -> None:
+def test_a_script_that_is_not_here_is_said(tmp_path: Path, writer: StepFileWriter) -> None:
     """With what to do."""
     writer.folder = opened(tmp_path, _job())
     _leave(writer, 1)

@@ -10,7 +10,7 @@ import pytest
 from harness.evidence.trace import RunTrace
 from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.laws import Case, all_laws
-from harness.judging.tolerance import Derived, Exact
+from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 from tests.harness._traces import client, step
 
 
@@ -26,7 +26,7 @@ def _judged(observable: str, *by_worker: tuple[float, ...], truth: tuple[float, 
         return client(*steps, task=task, clients=workers, replicas=workers)
 
     run = RunTrace(tuple(trace(f"worker:{k}", values, len(by_worker)) for k, values in enumerate(by_worker)))
-    case = with_local_values_marked(Case(run, RunTrace((trace("local:0", truth, 1),)), Exact()))
+    case = with_local_values_marked(Case(run, RunTrace((trace("local:0", truth, 1),)), ExactTolerance()))
     law = next(law for law in all_laws() if law.id.startswith(f"{observable}_match"))
     return law.judge(case).status
 
@@ -55,6 +55,6 @@ def test_parts_that_nearly_cancel_keep_their_roundings(second: float, parts: boo
 
     run = RunTrace((trace("worker:0", 0.5293095, 2), trace("worker:1", second, 2)))
     truth = RunTrace((trace("local:0", 0.010480928, 1),))
-    case = with_local_values_marked(Case(run, truth, Derived(truth, ())))
+    case = with_local_values_marked(Case(run, truth, DerivedTolerance(truth, ())))
     marked = [value.per_replica for each in case.run.clients for value in each.steps[0].gradients or ()]
     assert marked == [parts, parts]

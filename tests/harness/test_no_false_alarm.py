@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from harness.evidence.trace import merge, read_client
 from harness.judging.laws import Case, Judgement, judge_all
-from harness.judging.tolerance import Derived
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS
+from harness.judging.tolerance import DerivedTolerance
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
 from simulator import Cluster, Topology
 
 Report = Callable[[str, Mapping[str, object]], None]
@@ -175,7 +175,7 @@ def _ratios(cluster: Cluster, folder: Path, trainings: list[_Training], mistakes
         )
         for mistake in mistakes:
             run = merge([read_client(folder / f"{number}-run-{mistake}")])
-            judgements = judge_all(Case(run=run, reference=plain, tolerance=Derived(plain, noisy)))
+            judgements = judge_all(Case(run=run, reference=plain, tolerance=DerivedTolerance(plain, noisy)))
             yield max(map(_ratio, judgements))
 
 

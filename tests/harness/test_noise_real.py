@@ -10,7 +10,7 @@ import pytest
 from harness import verify
 from harness.evidence.trace import merge, read_client
 from harness.judging.laws import Case, judge_all
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 from simulator import Cluster, Topology
 
 _WRONG = 1.01
@@ -92,7 +92,7 @@ def test_statistics_of_data_are_within_the_bound_that_all_seams_give(tmp_path: P
     traces = {path.name: merge([read_client(path)]) for path in tmp_path.iterdir() if path.is_file()}
 
     def accused(what: str) -> set[str]:
-        tolerance = Derived(traces["plain"], [traces[f"{what}{seed}"] for seed in _SEEDS])
+        tolerance = DerivedTolerance(traces["plain"], [traces[f"{what}{seed}"] for seed in _SEEDS])
         case = Case(run=traces["run"], reference=traces["plain"], tolerance=tolerance)
         return {str(finding.variable) for judgement in judge_all(case) for finding in judgement.findings}
 

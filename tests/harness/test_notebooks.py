@@ -16,10 +16,10 @@ from harness import verify
 from harness.cli import _lockstep
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.diagnostics import Diagnostic, diagnostic_text
-from harness.judging.diagnostics.formats import Reported, all_formats
+from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
 from harness.judging.diagnostics.source import label_of
 from harness.recording.scripts.cells import run_cells
-from harness.subject.notebook import Cell, line_on_disk, read_cells, show_to_python
+from harness.subject.notebook import NotebookCell, line_on_disk, read_cells, show_to_python
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import UsageError
@@ -37,13 +37,16 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def _read(there: Path, *cells: str) -> tuple[Cell, ...]:
+def _read(there: Path, *cells: str) -> tuple[NotebookCell, ...]:
     return read_cells(notebook(there / "a.ipynb", *cells))
 
 
 def test_cells_have_the_numbers_that_jupyter_shows(there: Path) -> None:
     """Those of text and empty ones have none; each line stays where it was."""
-    assert _read(there, "x = 1\n\ny = 2", " \n", "z = 3") == (Cell(1, "x = 1\n\ny = 2\n"), Cell(2, "z = 3\n"))
+    assert _read(there, "x = 1\n\ny = 2", " \n", "z = 3") == (
+        NotebookCell(1, "x = 1\n\ny = 2\n"),
+        NotebookCell(2, "z = 3\n"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -68,7 +71,7 @@ def test_cells_have_the_numbers_that_jupyter_shows(there: Path) -> None:
 )
 def test_lines_of_ipython_that_change_no_number_are_left_out(there: Path, source: str, python: str) -> None:
     """What Python can read is Python, whatever it begins with."""
-    assert _read(there, source) == (Cell(1, f"{python}\n"),)
+    assert _read(there, source) == (NotebookCell(1, f"{python}\n"),)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +165,7 @@ def test_cells_run_as_one_program(there: Path, capsys: pytest.CaptureFixture[str
     assert out.startswith("3\n'a'\n")
     told = "".join(traceback.format_exception(caught.value))
     assert f'File "{there}/a.ipynb, cell 5", line 2, in <module>\n    1 / f(0)' in told
-    assert inspect.isclass(Cell)
+    assert inspect.isclass(NotebookCell)
 
 
 def test_places_are_said_and_read() -> None:
@@ -200,7 +203,7 @@ def test_tools_are_told_the_line_of_the_file(there: Path) -> None:
         *(" --> a.ipynb, cell 2, line 2 (a.ipynb under mirrored-2)", '2 | z = "ä"'),
         *(" ::> a.ipynb, cell 1, line 1", "1 | x = 1"),
     ]
-    reported = [Reported("a.ipynb", "a.ipynb", "mirrored-2", 1.0, found)]
+    reported = [ReportedVerdict("a.ipynb", "a.ipynb", "mirrored-2", 1.0, found)]
     assert f"::error file=a.ipynb,line={line},endLine={line},title" in all_formats()["github"].written(reported)
     (issue,) = json.loads(all_formats()["gitlab"].written(reported))
     assert issue["location"] == {"path": "a.ipynb", "lines": {"begin": line}}

@@ -9,9 +9,9 @@ import pytest
 
 from harness import strategy_case, verify
 from harness.running.cache import CACHE_VARIABLE
-from harness.running.making import Wanted
 from harness.running.reference import Venue, undisturbed
-from harness.running.repeated import OTHER_KERNELS
+from harness.running.reference_request import ReferenceRequest
+from harness.running.reference_runs import OTHER_KERNELS
 from harness.subject.program import Program
 from simulator import UsageError
 from tests.harness._programs import exact, mlp
@@ -32,12 +32,12 @@ def test_one_rerun_computes_with_the_other_kernels(
     if chosen is not None:
         monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", chosen)
     program = Program.of(_program)
-    found = undisturbed(program, Venue(1, 60.0, kernels=True), Wanted(2, (OTHER_KERNELS,)))
+    found = undisturbed(program, Venue(1, 60.0, kernels=True), ReferenceRequest(2, (OTHER_KERNELS,)))
     # As TensorFlow itself says in each of these processes.
     used, *others = [run.header.onednn for run in (found.trace, *found.perturbed)]
     assert used is (chosen == "1") or chosen is None
     assert others == [used, used, not used]
-    assert len(undisturbed(program, Venue(1, 60.0), Wanted(2)).perturbed) == 2
+    assert len(undisturbed(program, Venue(1, 60.0), ReferenceRequest(2)).perturbed) == 2
 
 
 @pytest.mark.parametrize(

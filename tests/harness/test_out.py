@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from harness import verify
 from harness.cli import _lockstep
-from harness.kept import VERDICT, kept_in
-from harness.search import Outcome, survives, write_test
+from harness.run_directory import VERDICT, opened_run
+from harness.search import PlanOutcome, survives, write_test
 from simulator import Cluster, FaultPlan, LockstepError, Topology, UsageError
 from simulator.out import MARKER, NotKept, OutDirectory
 
@@ -92,7 +92,7 @@ def test_an_earlier_run_is_replaced_and_files_beside_it_stay(tmp_path: Path) -> 
     """What the marker lists goes; what the user has put there since does not."""
     place = tmp_path / "out"
     for number in range(2):
-        with kept_in(place):
+        with opened_run(place):
             assert not (place / "traces").exists()
             (place / "traces").mkdir()
             (place / "traces" / f"{number}.trace").touch()
@@ -127,7 +127,7 @@ def test_runs_of_a_version_without_a_marker_are_recognised(tmp_path: Path) -> No
     (verified / "run" / "0").mkdir(parents=True)
     (verified / "run" / "0" / "journal.jsonl").touch()
     (verified / "traces").mkdir()
-    with kept_in(verified) as place:
+    with opened_run(verified) as place:
         assert list(place.iterdir()) == [place / MARKER]
     (tmp_path / "mixed" / "0").mkdir(parents=True)
     (tmp_path / "mixed" / "0" / "journal.jsonl").touch()
@@ -160,7 +160,7 @@ def test_what_cannot_be_kept_is_said_in_one_sentence(tmp_path: Path, monkeypatch
 
     with (
         pytest.raises(NotKept, match="No space left on device; free space, or name another"),
-        kept_in(tmp_path / "out"),
+        opened_run(tmp_path / "out"),
     ):
         full()
     monkeypatch.setattr("simulator.cluster.Path.symlink_to", full)
@@ -176,7 +176,7 @@ def test_a_written_test_never_replaces_another(tmp_path: Path) -> None:
     plan = FaultPlan.from_mapping({"fault": [{"kind": "kill", "task": "local:0", "step": 3}]})
 
     def write() -> str:
-        return write_test(tmp_path, "train.py:train", "default", plan, Outcome("numbers"), {}).name
+        return write_test(tmp_path, "train.py:train", "default", plan, PlanOutcome("numbers"), {}).name
 
     first, second = write(), write()
     (tmp_path / first).unlink()
@@ -213,7 +213,7 @@ def test_a_run_in_the_directory_of_another_kind_of_run_is_refused(tmp_path: Path
     program = [sys.executable, "-c", "pass"]
     arguments = ["run", "--quiet", "--worker", "1", "--out", str(tmp_path / "out"), "--", *program]
     assert CliRunner().invoke(_lockstep, arguments, standalone_mode=False).return_value == 0
-    with kept_in(tmp_path / "out"):
+    with opened_run(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "run.json").exists()
 
@@ -221,11 +221,11 @@ def test_a_run_in_the_directory_of_another_kind_of_run_is_refused(tmp_path: Path
 def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
     """A second run at the same time would remove what the first one has written; afterwards it may."""
     out = tmp_path / "out"
-    with kept_in(out):
-        with pytest.raises(UsageError, match="is in use by another run of Lockstep"), kept_in(out):
+    with opened_run(out):
+        with pytest.raises(UsageError, match="is in use by another run of Lockstep"), opened_run(out):
             pass
         assert (out / ".lockstep.json").exists()
-    with kept_in(out) as directory:
+    with opened_run(out) as directory:
         assert directory == out
 
 
@@ -234,7 +234,7 @@ def test_a_directory_stays_where_it_is_when_the_working_directory_changes(
 ) -> None:
     """A program that changes it would otherwise save somewhere else than it restores from."""
     monkeypatch.chdir(tmp_path)
-    with kept_in("out") as directory:
+    with opened_run("out") as directory:
         assert directory == tmp_path / "out"
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from harness.judging.course import course_of
+from harness.judging.losses import course_of
 from harness.report import Cell, Matrix
 from harness.report.matrix import markdown
 from harness.report.pages import Verified, matrix_page, verified_page

@@ -11,7 +11,7 @@ import pytest
 from harness import MissingHardware, StrategyCase, strategy_case, verify
 from harness.evidence.trace import Placement, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
 from simulator import RunFailed
@@ -37,7 +37,7 @@ def _judged(placement: Placement | None, strategy: str = "mirrored-2", device: s
 def _case(placement: Placement | None, strategy: str, device: str) -> Case:
     trace = client(step(1), replicas=2, placement=placement)
     header = msgspec.structs.replace(trace.header, strategy=strategy, devices=(device,))
-    return Case(RunTrace((msgspec.structs.replace(trace, header=header),)), RunTrace((client(),)), Exact())
+    return Case(RunTrace((msgspec.structs.replace(trace, header=header),)), RunTrace((client(),)), ExactTolerance())
 
 
 def test_replicas_and_their_copies_on_their_gpus_hold() -> None:

@@ -8,25 +8,25 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.step_graph import Argument, Graph, GraphNode, Output, ReportedValue, StepGraph
 from harness.evidence.trace import Array
-from harness.evidence.traced import Argument, Graph, Node, Output, Reported, Traced
 from harness.relations import Proof, proof_of
-from harness.relations.facts import Fact, Kind
+from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import World
 from harness.relations.terms import Terms
-from harness.relations.walking import Walker
+from harness.relations.walker import Walker
 
 _FLOAT = "float32"
 
 
-def _node(kind: str, name: str, inputs: list[tuple[int, int]], shape: Any, **attributes: Any) -> Node:
+def _node(kind: str, name: str, inputs: list[tuple[int, int]], shape: Any, **attributes: Any) -> GraphNode:
     shapes = () if shape is None else (tuple(shape),)
-    return Node(kind, name, tuple(inputs), attributes, shapes=shapes, dtypes=(_FLOAT,) * len(shapes))
+    return GraphNode(kind, name, tuple(inputs), attributes, shapes=shapes, dtypes=(_FLOAT,) * len(shapes))
 
 
-def _number(value: Any, name: str = "c") -> Node:
+def _number(value: Any, name: str = "c") -> GraphNode:
     array = np.asarray(value)
-    return Node("Const", name, shapes=(array.shape,), dtypes=(str(array.dtype),), value=Array.of(array))
+    return GraphNode("Const", name, shapes=(array.shape,), dtypes=(str(array.dtype),), value=Array.of(array))
 
 
 def _step(
@@ -38,16 +38,16 @@ def _step(
     seed: int = 0,
     whole: bool = False,
     final: str = "Id",
-) -> Traced:
+) -> StepGraph:
     """A variable that loses the sum of the examples, divided by a number; each replica does the same.
 
     With `whole` no replica has rows of its own: the batch was never distributed.
     """
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     arguments: list[Argument] = []
     inputs: list[int] = []
 
-    def add(node: Node) -> int:
+    def add(node: GraphNode) -> int:
         nodes.append(node)
         return len(nodes) - 1
 
@@ -81,7 +81,7 @@ def _step(
                 _node("CollectiveReduceV2", f"r{at}", [(given, 0), (size, 0)], (3,), merge_op="Add", final_op=final)
             )
         add(_node("AssignSubVariableOp", f"a{at}", [(w[at], 0), (given, 0)], None))
-    return Traced(
+    return StepGraph(
         "local:0",
         copies,
         graphs=(Graph(tuple(nodes), tuple(inputs), ()),),
@@ -90,7 +90,7 @@ def _step(
     )
 
 
-def _proof(*clients: Traced, alone: Traced | None = None) -> Proof:
+def _proof(*clients: StepGraph, alone: StepGraph | None = None) -> Proof:
     return proof_of(clients, alone or _step(1, divide=4), program="p", strategy="s")
 
 
@@ -121,7 +121,7 @@ def test_a_mean_divided_by_the_replicas_is_right_under_a_condition() -> None:
     ],
     ids=["twice", "half", "mean of means", "not reduced", "another start"],
 )
-def test_what_is_wrong_is_not_proved(run: Traced, alone: Traced) -> None:
+def test_what_is_wrong_is_not_proved(run: StepGraph, alone: StepGraph) -> None:
     """Neither with a factor, nor unreduced, nor from another beginning."""
     proof = _proof(run, alone=alone)
     assert proof.status == "open"
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_not_proved(run: Traced, alone: Traced) -> None:
     assert not proof
 
 
-def _changed(traced: Traced, **changes: Any) -> Traced:
+def _changed(traced: StepGraph, **changes: Any) -> StepGraph:
     return msgspec.structs.replace(traced, **changes)
 
 
@@ -151,7 +151,7 @@ def test_replicas_have_to_do_the_same() -> None:
     ("changes", "reason"),
     [
         ({"changed": ("AssignVariableOp of w",)}, "outside of the function"),
-        ({"reported": (Reported("loss", 7),)}, "what is reported"),
+        ({"reported": (ReportedValue("loss", 7),)}, "what is reported"),
         ({"why_not": "it trains eagerly"}, "it trains eagerly"),
         ({"outputs": (Output("output 0", (0,)),)}, "other results"),
     ],
@@ -176,7 +176,7 @@ def test_a_batch_that_was_never_distributed_is_the_one_of_one_device() -> None:
     assert "a batch that is not distributed" in " ".join(_proof(_changed(run, arguments=tuple(mine))).reasons)
 
 
-def _pulling(copies: int, *, whole: bool) -> Traced:
+def _pulling(copies: int, *, whole: bool) -> StepGraph:
     """As `_step`, from an iterator: distributed, or one for all, of which each replica asks for a batch."""
     run = _step(copies, divide=4, whole=whole)
     nodes, arguments, pulled = list(run.graphs[0].nodes), list(run.arguments), []
@@ -184,7 +184,9 @@ def _pulling(copies: int, *, whole: bool) -> Traced:
         if argument.kind == "example":
             at = run.graphs[0].inputs[place]
             nodes.append(_node("Placeholder", f"i{at}", [], ()))
-            nodes[at] = Node("IteratorGetNext", f"g{at}", ((len(nodes) - 1, 0),), shapes=((None, 3),), stateful=True)
+            nodes[at] = GraphNode(
+                "IteratorGetNext", f"g{at}", ((len(nodes) - 1, 0),), shapes=((None, 3),), stateful=True
+            )
             arguments[place] = Argument("iterator", "argument 0", argument.replica)
             pulled.append(Argument("example", "iterator 0, value 0", argument.replica or 0, rows=argument.rows))
     iterators = iter(at for at, node in enumerate(nodes) if node.name.startswith("i"))
@@ -215,11 +217,11 @@ def test_other_examples_than_on_one_device_are_not_followed() -> None:
 def test_an_operation_without_a_rule_is_named() -> None:
     """What it gives may be right."""
 
-    def strange(traced: Traced) -> Traced:
+    def strange(traced: StepGraph) -> StepGraph:
         nodes = tuple(
             node
             if not node.name.endswith("total")
-            else Node("Unheard", node.name, node.inputs, shapes=((3,),), dtypes=(_FLOAT,))
+            else GraphNode("Unheard", node.name, node.inputs, shapes=((3,),), dtypes=(_FLOAT,))
             for node in traced.graphs[0].nodes
         )
         return _changed(traced, graphs=(Graph(nodes, traced.graphs[0].inputs, ()),))
@@ -232,14 +234,14 @@ def test_an_operation_without_a_rule_is_named() -> None:
 def test_a_stateful_operation_that_nobody_knows_is_no_part_of_a_proof() -> None:
     """It may do anything."""
     run = _step(2, divide=4)
-    nodes = (*run.graphs[0].nodes, Node("EagerPyFunc", "f", stateful=True))
+    nodes = (*run.graphs[0].nodes, GraphNode("EagerPyFunc", "f", stateful=True))
     proof = _proof(_changed(run, graphs=(Graph(nodes, run.graphs[0].inputs, ()),)))
     assert proof.reasons == ("what EagerPyFunc does is not known",)
 
 
-def _ratio(copies: int, sources: tuple[int, int]) -> Traced:
+def _ratio(copies: int, sources: tuple[int, int]) -> StepGraph:
     """The sum of the examples times how many they are by how many another argument has."""
-    nodes: list[Node] = [_number(np.asarray([0], np.int32)), _number(np.int32(copies))]
+    nodes: list[GraphNode] = [_number(np.asarray([0], np.int32)), _number(np.int32(copies))]
     arguments, inputs = [], []
     for at in range(copies):
         replica = at if copies > 1 else None
@@ -262,7 +264,7 @@ def _ratio(copies: int, sources: tuple[int, int]) -> Traced:
         arguments.append(Argument("variable", "w", replica, "mirrored" if copies > 1 else "plain", "MEAN"))
         inputs += [first, first + 1, first + 2]
     graph = Graph(tuple(nodes), tuple(inputs), ())
-    return Traced("local:0", copies, graphs=(graph,), arguments=tuple(arguments), reported=())
+    return StepGraph("local:0", copies, graphs=(graph,), arguments=tuple(arguments), reported=())
 
 
 def test_batches_of_two_iterators_are_not_taken_for_equally_long() -> None:
@@ -278,8 +280,8 @@ def test_batches_of_two_iterators_are_not_taken_for_equally_long() -> None:
 def test_two_batches_of_an_iterator_are_not_taken_for_equally_long() -> None:
     """The second one may be the last."""
     walker = Walker(_step(2, divide=4), World(2, Terms()))
-    handle = Fact(Kind.HANDLE, handle=("iterator argument 0", 0), local=1, replicas=frozenset({0}))
-    node = Node("IteratorGetNext", "next", shapes=((None, 3), (None,)), stateful=True)
+    handle = Fact(FactKind.HANDLE, handle=("iterator argument 0", 0), local=1, replicas=frozenset({0}))
+    node = GraphNode("IteratorGetNext", "next", shapes=((None, 3), (None,)), stateful=True)
     first, second = walker.told(node, (handle,)), walker.told(node, (handle,))
     assert first[0].rows == first[1].rows
     assert first[0].rows != second[0].rows
@@ -297,7 +299,7 @@ def test_of_random_numbers_nothing_is_accused() -> None:
     assert any("random numbers" in each for each in proof.reasons)
 
 
-def _with_noise(run: Traced, nodes: list[Node]) -> Graph:
+def _with_noise(run: StepGraph, nodes: list[GraphNode]) -> Graph:
     """The parts of each replica, with noise."""
     noise = len(nodes) - 1
     for at, node in enumerate(nodes):

@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.traced import Argument, Graph, Node, Reported
-from harness.recording.tracing.agreeing import same_arguments, same_graphs
-from harness.recording.tracing.between import of_program
-from harness.recording.tracing.standins import joined, numbers, rows_of
+from harness.evidence.step_graph import Argument, Graph, GraphNode, ReportedValue
+from harness.recording.tracing.graph_equality import same_arguments, same_graphs
+from harness.recording.tracing.python_decisions import of_program
+from harness.recording.tracing.result_values import joined, numbers, rows_of
 from harness.relations import proof_of
 from tests.harness.test_proving import _number, _step
 
@@ -41,16 +41,16 @@ def test_a_limit_of_either_side_is_a_condition(run: dict[str, Any]) -> None:
 
 def _graph(scale: float, key: int) -> tuple[Graph, ...]:
     nodes = (
-        Node("Placeholder", "x", shapes=((None,),), dtypes=("float32",)),
+        GraphNode("Placeholder", "x", shapes=((None,),), dtypes=("float32",)),
         _with_digest(_number(np.float32(scale)), int(scale * 1000)),
-        Node("Mul", "m", ((0, 0), (1, 0)), shapes=((None,),), dtypes=("float32",)),
+        GraphNode("Mul", "m", ((0, 0), (1, 0)), shapes=((None,),), dtypes=("float32",)),
         _with_digest(_number(np.int32(key)), key),
-        Node("CollectiveReduceV2", "r", ((2, 0), (3, 0)), shapes=((None,),), dtypes=("float32",)),
+        GraphNode("CollectiveReduceV2", "r", ((2, 0), (3, 0)), shapes=((None,),), dtypes=("float32",)),
     )
     return (Graph(nodes, (0,), ((4, 0),)),)
 
 
-def _with_digest(node: Node, digest: int) -> Node:
+def _with_digest(node: GraphNode, digest: int) -> GraphNode:
     return msgspec.structs.replace(node, digest=digest)
 
 
@@ -96,7 +96,7 @@ def test_replicas_have_other_numbers_of_rows() -> None:
 def _ran(calls: int, *, cut: bool, last: str = "") -> dict[str, Any]:
     """A run that changes and reports the same in each call; `last` only in the end."""
     changed = tuple(f"change {at}" for at in range(calls)) + ((last,) if last else ())
-    reported = tuple(Reported("loss", at) for at in range(calls))
+    reported = tuple(ReportedValue("loss", at) for at in range(calls))
     return {"changed": changed, "reported": reported, "marks": tuple((at, at) for at in range(1, calls)), "cut": cut}
 
 
@@ -106,7 +106,7 @@ def test_what_was_cut_is_compared_as_far_as_both_have_come(other: int) -> None:
     proof = _proof(_ran(9, cut=True), _ran(other, cut=True, last="another"))
     assert proof.status == "conditional", str(proof)
     assert f"until call {min(9, other) - 1} " in proof.conditions[0].meaning
-    wrong = _ran(9, cut=True) | {"reported": tuple(Reported("loss", 7) for _ in range(9))}
+    wrong = _ran(9, cut=True) | {"reported": tuple(ReportedValue("loss", 7) for _ in range(9))}
     assert _proof(wrong, _ran(other, cut=True)).status == "open"
 
 

@@ -8,22 +8,22 @@ import msgspec
 import pytest
 
 from harness import prove
-from harness.evidence.traced import Argument, Traced
+from harness.evidence.step_graph import Argument, StepGraph
 from harness.relations import Proof, proof_of
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, World
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, World
 from harness.relations.rules.iterators import only_present
 from harness.relations.terms import Terms
 from tests.harness.test_proving import _node, _number, _step
 from tools.proving.models import models
 
 
-def _with(step: Traced, *others: Traced, changed: tuple[str, ...] = ()) -> Traced:
+def _with(step: StepGraph, *others: StepGraph, changed: tuple[str, ...] = ()) -> StepGraph:
     named = tuple(msgspec.structs.replace(each, function=f"other_{at}") for at, each in enumerate(others))
     return msgspec.structs.replace(step, others=named, changed=changed)
 
 
-def _named(traced: Traced, name: str) -> Traced:
+def _named(traced: StepGraph, name: str) -> StepGraph:
     """With another name for its variable."""
     arguments = tuple(
         msgspec.structs.replace(each, name=name) if each.kind == "variable" else each for each in traced.arguments
@@ -31,7 +31,7 @@ def _named(traced: Traced, name: str) -> Traced:
     return msgspec.structs.replace(traced, arguments=arguments)
 
 
-def _proof(client: Traced, alone: Traced) -> Proof:
+def _proof(client: StepGraph, alone: StepGraph) -> Proof:
     return proof_of([client], alone, program="p", strategy="s")
 
 
@@ -67,7 +67,7 @@ def test_what_it_needs_is_a_condition_of_its_own() -> None:
         (_with(RIGHT, _step(2, divide=4, whole=True)), _with(ALONE, ALONE), "other_0"),
     ],
 )
-def test_what_is_wrong_beside_the_step_is_not_proved(client: Traced, alone: Traced, why: str) -> None:
+def test_what_is_wrong_beside_the_step_is_not_proved(client: StepGraph, alone: StepGraph, why: str) -> None:
     """Nor is it refuted, since only the step is run."""
     proof = _proof(client, alone)
     assert proof.status == "open"
@@ -95,13 +95,13 @@ def test_variables_are_paired_alike_in_all_functions() -> None:
 def test_who_has_examples_is_counted_by_several_workers_too() -> None:
     """As a vector of one, which is taken apart again; together with anything else it is no count."""
     node = _node("SplitV", "split", [], (1,))
-    present, part = Fact(Kind.PRESENT, shape=(1,)), Fact(Kind.PARTIAL, shape=(1,))
+    present, part = Fact(FactKind.PRESENT, shape=(1,)), Fact(FactKind.PARTIAL, shape=(1,))
     world = World(2, Terms())
-    number = Fact(Kind.REPLICATED, shape=(), value=_number(1).value.numpy())  # type: ignore[union-attr]
-    open_ = Fact(Kind.REPLICATED, shape=())
-    assert only_present(Step(node, (present, number, number), world))
-    assert not only_present(Step(node, (part, number, number), world))
-    assert not only_present(Step(node, (present, open_, number), world))
+    number = Fact(FactKind.REPLICATED, shape=(), value=_number(1).value.numpy())  # type: ignore[union-attr]
+    open_ = Fact(FactKind.REPLICATED, shape=())
+    assert only_present(GraphStep(node, (present, number, number), world))
+    assert not only_present(GraphStep(node, (part, number, number), world))
+    assert not only_present(GraphStep(node, (present, open_, number), world))
 
 
 def _models(right: bool) -> list[Any]:

@@ -9,7 +9,7 @@ import pytest
 
 from harness import prove, verify
 from harness.proofs import PROVE_VARIABLE
-from harness.recording.tracing.between import OTHERS
+from harness.recording.tracing.python_decisions import OTHERS
 from simulator import Cluster, Topology
 from tests.harness._real_around import around
 from tests.harness._real_operations import problems

@@ -11,9 +11,9 @@ import psutil
 import pytest
 
 from harness import verify
-from harness.running import live, reference
-from harness.running.making import FIRST_SEEDS
-from harness.running.repeated import PLAIN, Runs, noisy
+from harness.running import live_reference, reference
+from harness.running.reference_request import FIRST_SEEDS
+from harness.running.reference_runs import PLAIN, Runs, noisy
 from harness.subject.program import Program
 from tests.harness._beside import trains
 
@@ -62,7 +62,7 @@ def test_it_is_made_where_it_pays(least: int, busy: bool, worth: bool, monkeypat
     """When the run has ended; not for a small training, nor where others have taken the core that the run has left."""
     monkeypatch.setattr(reference, "_WORTH_BYTES", least)
     monkeypatch.setattr(reference, "is_busy", lambda: busy)
-    monkeypatch.setattr(live, "is_busy", lambda: False)
+    monkeypatch.setattr(live_reference, "is_busy", lambda: False)
     begun = []
     beside = Runs.beside
 
@@ -80,7 +80,7 @@ def test_its_bounds_are_those_of_a_run_that_is_made_later(monkeypatch: pytest.Mo
     """Bit for bit: who made it when changes no number."""
     found = []
     monkeypatch.setattr(reference, "is_busy", lambda: False)
-    monkeypatch.setattr(live, "is_busy", lambda: False)
+    monkeypatch.setattr(live_reference, "is_busy", lambda: False)
     for least in (0, 1 << 40):
         monkeypatch.setattr(reference, "_WORTH_BYTES", least)
         verdict = verify(trains, "mirrored-2")

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.step_graph import Argument
 from harness.evidence.trace import Array
-from harness.evidence.traced import Argument
-from harness.recording.tracing import Outcome
-from harness.refuting import batches, confirmed, deciding, refuted
+from harness.recording.tracing import BatchOutcome
+from harness.refuting import batches, confirmed, counterexamples, refuted
 from harness.relations import EVEN, Proof, proof_of
 from harness.relations.proof import Under
-from harness.running.making import FIRST_SEEDS, MORE_SEEDS
-from harness.running.traced import Graphs, Tried
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
+from harness.running.step_graphs import StepGraphs, TrialOutcomes
 from harness.subject.strategies import strategy_case
 from tests.harness.test_proving import _step
 
@@ -33,8 +33,8 @@ def _rows(traced: Any, each: int) -> Any:
     return msgspec.structs.replace(traced, arguments=tuple(arguments))
 
 
-def _outcome(after: float) -> Outcome:
-    return Outcome({"w": (Array.of(np.zeros(1)),)}, {"w": (Array.of(np.asarray([after])),)})
+def _outcome(after: float) -> BatchOutcome:
+    return BatchOutcome({"w": (Array.of(np.zeros(1)),)}, {"w": (Array.of(np.asarray([after])),)})
 
 
 _Noise = Callable[[int], float | None]
@@ -45,15 +45,15 @@ def _carried_out(monkeypatch: pytest.MonkeyPatch, carried_out: Any, noise: _Nois
     """Batches are carried out like this, and with such noise; returns the seeds of that."""
     seeds: list[int] = []
 
-    def noisy(program: Any, whole: Any, replicas: int, noisy_seeds: Any, **_: Any) -> list[tuple[Outcome, ...]]:
+    def noisy(program: Any, whole: Any, replicas: int, noisy_seeds: Any, **_: Any) -> list[tuple[BatchOutcome, ...]]:
         seeds.extend(noisy_seeds)
         found = [
-            Outcome(failed="failed") if (after := noise(each)) is None else _outcome(after) for each in noisy_seeds
+            BatchOutcome(failed="failed") if (after := noise(each)) is None else _outcome(after) for each in noisy_seeds
         ]
         return [(each,) * len(whole) for each in found]
 
-    monkeypatch.setattr(deciding, "try_batches", carried_out)
-    monkeypatch.setattr(deciding, "noisy_outcomes", noisy)
+    monkeypatch.setattr(counterexamples, "try_batches", carried_out)
+    monkeypatch.setattr(counterexamples, "noisy_outcomes", noisy)
     return seeds
 
 
@@ -65,18 +65,18 @@ def _result(
     reference = _rows(_step(1, divide=4), 8)
     tried: list[tuple[int, ...]] = []
 
-    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> Tried:
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> TrialOutcomes:
         tried.extend(tuple(len(rows) for rows in batch.rows) for batch in shares[0])
         kinds = ["even" if len(set(each)) == 1 else "uneven" for each in tried]
         found = tuple(_outcome(2.0 if kind in wrong else 1.0) for kind in kinds)
-        return Tried((found,), tuple(_outcome(1.0) for _ in kinds))
+        return TrialOutcomes((found,), tuple(_outcome(1.0) for _ in kinds))
 
     _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
     assert proof.status == "open"
     case = strategy_case("mirrored-2")
     program: Any = None
-    return tried, refuted(proof, Graphs((run,), reference), program, case, seed=0, timeout=1.0)
+    return tried, refuted(proof, StepGraphs((run,), reference), program, case, seed=0, timeout=1.0)
 
 
 _EVEN: list[tuple[int, ...]] = [(1, 1), (2, 2), (4, 4)]
@@ -115,18 +115,18 @@ def _confirmed(
     run, reference = _rows(_step(2, divide=2), 8), _rows(_step(1, divide=4), 16)
     tried: list[Any] = []
 
-    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> Tried:
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> TrialOutcomes:
         tried.extend(shares[0])
         lengths = [tuple(len(rows) for rows in batch.rows) for batch in shares[0]]
         found = tuple(_outcome(2.0 if each in wrong else 1.0) for each in lengths)
-        return Tried((found,), tuple(_outcome(1.0) for _ in lengths))
+        return TrialOutcomes((found,), tuple(_outcome(1.0) for _ in lengths))
 
     _carried_out(monkeypatch, carried_out, noise)
     under = tuple(Under(each, ()) for each in conditions)
     proof = Proof("conditional" if under else "proved", "p", "mirrored-2", conditions=under)
     program: Any = None
     case = strategy_case("mirrored-2")
-    return confirmed(proof, Graphs((run,), reference), program, case, seed=0, timeout=1.0), tried
+    return confirmed(proof, StepGraphs((run,), reference), program, case, seed=0, timeout=1.0), tried
 
 
 def test_what_is_proved_is_run_and_keeps_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,8 +196,8 @@ def test_a_row_is_known_by_all_its_values() -> None:
 
     run = msgspec.structs.replace(run, arguments=(*given(0, slice(4)), *given(1, slice(4, 8))), lengths=((4, 4),))
     reference = msgspec.structs.replace(reference, arguments=given(None, slice(8)))
-    assert batches.rows_of(Graphs((run,), reference)) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
+    assert batches.rows_of(StepGraphs((run,), reference)) == {0: (0, 1, 2, 3), 1: (4, 5, 6, 7)}
     other = msgspec.structs.replace(
         reference, arguments=(*given(None, slice(8))[:1], Argument("example", "1", rows=ids[::-1]))
     )
-    assert batches.rows_of(Graphs((run,), other)) == {0: (7, 6, 5, 4), 1: (3, 2, 1, 0)}
+    assert batches.rows_of(StepGraphs((run,), other)) == {0: (7, 6, 5, 4), 1: (3, 2, 1, 0)}

@@ -9,22 +9,22 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array
-from harness.recording.tracing import Outcome
-from harness.refuting.differing import differing
-from harness.running.traced import Graphs
+from harness.recording.tracing import BatchOutcome
+from harness.refuting.differences import first_difference_of_batch
+from harness.running.step_graphs import StepGraphs
 from tests.harness.test_proving import _step
 
 _ELEMENTS = 2000
 
 
-def _graphs() -> Graphs:
+def _graphs() -> StepGraphs:
     step = _step(2, divide=2)
     trained = tuple(msgspec.structs.replace(each, trainable=True) for each in step.arguments)
-    return Graphs((msgspec.structs.replace(step, arguments=trained),), _step(1, divide=4))
+    return StepGraphs((msgspec.structs.replace(step, arguments=trained),), _step(1, divide=4))
 
 
-def _outcome(change: Any) -> Outcome:
-    return Outcome({"w": (Array.of(np.ones(_ELEMENTS, np.float32)),)}, {"w": (Array.of(np.float32(1 + change)),)})
+def _outcome(change: Any) -> BatchOutcome:
+    return BatchOutcome({"w": (Array.of(np.ones(_ELEMENTS, np.float32)),)}, {"w": (Array.of(np.float32(1 + change)),)})
 
 
 def _coarse(factor: float, seed: int) -> Any:
@@ -38,7 +38,7 @@ def _coarse(factor: float, seed: int) -> Any:
 def test_over_many_elements_a_factor_is_seen_where_no_element_shows_it(factor: float, differs: bool) -> None:
     """A bound of 16 times 3 % hides the factor in each element; in the change as a whole rounding averages out."""
     noisy = [_outcome(_coarse(1.0, seed)) for seed in (101, -101, 102, 103, 104)]
-    found = differing(_graphs(), [_outcome(_coarse(factor, 7))], _outcome(_coarse(1.0, 9)), noisy)
+    found = first_difference_of_batch(_graphs(), [_outcome(_coarse(factor, 7))], _outcome(_coarse(1.0, 9)), noisy)
     assert (found is not None) is differs
     if found is not None:
         assert found.value == "the change of variable 'w', in multiples of one device's,"
@@ -52,5 +52,5 @@ def test_what_noise_turns_round_differs_by_nothing() -> None:
     signs = np.random.default_rng(1).choice([-1.0, 1.0], _ELEMENTS)
     noisy = [_outcome(0.01 * signs * turned) for turned in (1.0, -1.0)]
     run, alone = _outcome(-0.01 * signs), _outcome(0.01 * signs)
-    assert differing(_graphs(), [run], alone, noisy) is None
-    assert differing(_graphs(), [run], alone, noisy[:1]) is not None
+    assert first_difference_of_batch(_graphs(), [run], alone, noisy) is None
+    assert first_difference_of_batch(_graphs(), [run], alone, noisy[:1]) is not None

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.relations.facts import EVEN, NONEMPTY, Fact, Kind
-from harness.relations.protocol import Rule, Step
+from harness.relations.facts import EVEN, NONEMPTY, Fact, FactKind
+from harness.relations.protocol import GraphStep, Rule
 from tests.harness._relating import KINDS, Case, Drawing, Operand, broken, claim_of
 from tests.harness.test_relations_rules import (
     _FAMILIES,
@@ -54,9 +54,11 @@ def _wide(drawing: Drawing) -> Case:
     axis = int(drawing.random.integers(4))
     rest = [2, 3, 2]
     other = [length if drawing.random.integers(2) else 1 for length in rest]
-    fewer = int(drawing.random.integers(3)) if kinds[1] is not Kind.SPLIT else 0
-    operands = [drawing.operand(kinds[0], rest if kinds[0] is Kind.SPLIT else [*rest[:axis], 1, *rest[axis:]], axis)]
-    shape = other if kinds[1] is Kind.SPLIT else [*other[:axis], 1, *other[axis:]][fewer:]
+    fewer = int(drawing.random.integers(3)) if kinds[1] is not FactKind.SPLIT else 0
+    operands = [
+        drawing.operand(kinds[0], rest if kinds[0] is FactKind.SPLIT else [*rest[:axis], 1, *rest[axis:]], axis)
+    ]
+    shape = other if kinds[1] is FactKind.SPLIT else [*other[:axis], 1, *other[axis:]][fewer:]
     operands.append(drawing.operand(kinds[1], shape, axis))
     kind = drawing.pick(("AddV2", "Sub", "Mul", "Maximum", "RealDiv"))
     if kind == "RealDiv":
@@ -76,7 +78,7 @@ def _batched(drawing: Drawing) -> Case:
     operands = []
     for shape in shapes:
         kind, axis = drawing.pick(KINDS), int(drawing.random.integers(3))
-        given = [length for at, length in enumerate(shape) if at != axis] if kind is Kind.SPLIT else shape
+        given = [length for at, length in enumerate(shape) if at != axis] if kind is FactKind.SPLIT else shape
         operands.append(drawing.operand(kind, given, axis))
 
     def compute(x: Any, y: Any) -> Any:
@@ -96,7 +98,7 @@ def _einsum(drawing: Drawing) -> Case:
     operands = []
     for each in names:
         kind, axis = drawing.pick(KINDS), int(drawing.random.integers(len(each)))
-        shape = [lengths[name] for at, name in enumerate(each) if kind is not Kind.SPLIT or at != axis]
+        shape = [lengths[name] for at, name in enumerate(each) if kind is not FactKind.SPLIT or at != axis]
         operands.append(drawing.operand(kind, shape, axis))
 
     def compute(*given: Any) -> Any:
@@ -113,7 +115,7 @@ _ALL: dict[str, Callable[[Drawing], Case]] = {
 }
 
 
-Change = Callable[[Step, Fact], Fact]
+Change = Callable[[GraphStep, Fact], Fact]
 
 
 def _is_possible(case: Case, drawing: Drawing) -> bool:
@@ -179,16 +181,16 @@ def _numbers(dtype: str, seed: int, rules: dict[str, Rule] | None = None, kind: 
         return ""
     run, alone = claim_of(case, drawing, rules)
     factor = run.scale / alone.scale if alone.scale else Fraction(1, 2)
-    if Kind.UNKNOWN in (run.kind, alone.kind) or run.term != alone.term or factor.denominator > 1:
+    if FactKind.UNKNOWN in (run.kind, alone.kind) or run.term != alone.term or factor.denominator > 1:
         return ""
     if {each.what for each in run.conditions} & {EVEN, NONEMPTY} and len(set(case.shares)) > 1:
         return ""
     parts = [compute(*(each.parts[at] for each in case.operands)).astype(object) for at in range(drawing.replicas)]
     expected = compute(*(each.whole for each in case.operands)).astype(object) * int(factor)
-    if run.kind is Kind.PARTIAL and len({each.shape for each in parts}) > 1:
+    if run.kind is FactKind.PARTIAL and len({each.shape for each in parts}) > 1:
         return "the parts cannot be added"
-    if run.kind is not Kind.REPLICATED:
-        parts = [sum(parts) if run.kind is Kind.PARTIAL else np.concatenate(parts, run.axis)]
+    if run.kind is not FactKind.REPLICATED:
+        parts = [sum(parts) if run.kind is FactKind.PARTIAL else np.concatenate(parts, run.axis)]
     modulus = 2 ** (8 * np.dtype(dtype).itemsize)
     alike = all(each.shape == expected.shape and not ((each - expected) % modulus).any() for each in parts)
     return None if alike else f"{kind}: {run.kind.value} is not what there is"
@@ -225,15 +227,15 @@ def test_something_is_claimed() -> None:
 
 
 _WRONG: tuple[tuple[str, str, Change], ...] = (
-    ("unary", "Square", _as(Kind.PARTIAL, Kind.PARTIAL)),
-    ("binary", "Mul", _as(Kind.PARTIAL, Kind.PARTIAL)),
+    ("unary", "Square", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+    ("binary", "Mul", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
     ("reducing", "Mean", _unconditional),
     ("matmul", "MatMul", _scaled(2)),
-    ("moving", "Softmax", _as(Kind.SPLIT, Kind.SPLIT)),
-    ("wide", "AddV2", _as(Kind.SPLIT, Kind.PARTIAL)),
+    ("moving", "Softmax", _as(FactKind.SPLIT, FactKind.SPLIT)),
+    ("wide", "AddV2", _as(FactKind.SPLIT, FactKind.PARTIAL)),
     ("wide", "Mul", _scaled(2)),
-    ("batched", "BatchMatMulV2", _as(Kind.REPLICATED, Kind.SPLIT)),
-    ("einsum", "Einsum", _as(Kind.REPLICATED, Kind.SPLIT)),
+    ("batched", "BatchMatMulV2", _as(FactKind.REPLICATED, FactKind.SPLIT)),
+    ("einsum", "Einsum", _as(FactKind.REPLICATED, FactKind.SPLIT)),
 )
 
 
@@ -249,12 +251,12 @@ def test_wrong_rules_are_found_in_every_dtype(dtype: str, family: str, kind: str
 @pytest.mark.parametrize(
     ("kind", "change"),
     [
-        ("Square", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("Mul", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("Maximum", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("Square", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("Mul", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("Maximum", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
         ("Sum", _scaled(3)),
         ("Mean", _as_if_not_rounded),
-        ("Cumsum", _as(Kind.SPLIT, Kind.SPLIT)),
+        ("Cumsum", _as(FactKind.SPLIT, FactKind.SPLIT)),
     ],
 )
 def test_wrong_rules_are_found_for_whole_numbers(dtype: str, kind: str, change: Change) -> None:

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evidence.traced import Node
-from harness.relations.facts import NONEMPTY, Condition, Fact, Kind
-from harness.relations.protocol import Rule, Step, World
+from harness.evidence.step_graph import GraphNode
+from harness.relations.facts import NONEMPTY, Fact, FactKind, ProofCondition
+from harness.relations.protocol import GraphStep, Rule, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms, rational
 from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, broken
@@ -24,7 +24,7 @@ from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, bro
 _DRAWS = 150
 
 
-def _kinds(drawing: Drawing, count: int) -> list[Kind]:
+def _kinds(drawing: Drawing, count: int) -> list[FactKind]:
     return [drawing.pick(KINDS) for _ in range(count)]
 
 
@@ -125,7 +125,7 @@ def _matmul(drawing: Drawing) -> Case:
     for kind, turned, axis, first in ((one, turn[0], rows[0], True), (other, turn[1], rows[1], False)):
         contracted = int(turned == first) if first else int(turned)
         contracted = (0 if turned else 1) if first else (1 if turned else 0)
-        if kind is Kind.SPLIT:
+        if kind is FactKind.SPLIT:
             length = inner if axis != contracted else 4
             operands.append(drawing.operand(kind, (length,), axis))
         else:
@@ -140,10 +140,10 @@ def _matmul(drawing: Drawing) -> Case:
 
 def _gather(drawing: Drawing) -> Case:
     table = drawing.operand(drawing.pick(KINDS), (4, 2) if drawing.random.integers(2) else (4,), 1)
-    index = drawing.operand(drawing.pick((Kind.SPLIT, Kind.REPLICATED)), (2,))
+    index = drawing.operand(drawing.pick((FactKind.SPLIT, FactKind.REPLICATED)), (2,))
     whole = np.abs(index.whole * 7).astype(int) % 4
     ends = np.cumsum(drawing.shares)[:-1]
-    split = index.fact.kind is Kind.SPLIT
+    split = index.fact.kind is FactKind.SPLIT
     parts = tuple(np.split(whole, ends)) if split else (whole,) * drawing.replicas
     fact = Fact(index.fact.kind, index.fact.term, rows=index.fact.rows, shape=index.fact.shape)
     numbers = Operand(fact, parts, whole)
@@ -155,15 +155,16 @@ def _gather(drawing: Drawing) -> Case:
 
 
 def _segments(drawing: Drawing) -> Case:
-    kind = drawing.pick((Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL))
-    data = drawing.operand(kind, (2,) if kind is Kind.SPLIT else (drawing.rows, 2))
+    kind = drawing.pick((FactKind.SPLIT, FactKind.REPLICATED, FactKind.PARTIAL))
+    data = drawing.operand(kind, (2,) if kind is FactKind.SPLIT else (drawing.rows, 2))
     base = drawing.operand(
-        Kind.SPLIT if kind is Kind.SPLIT else Kind.REPLICATED, () if kind is Kind.SPLIT else (drawing.rows,)
+        FactKind.SPLIT if kind is FactKind.SPLIT else FactKind.REPLICATED,
+        () if kind is FactKind.SPLIT else (drawing.rows,),
     )
     whole = np.abs(base.whole * 7).astype(int) % 4
     parts = (
         tuple(np.split(whole, np.cumsum(drawing.shares)[:-1]))
-        if base.fact.kind is Kind.SPLIT
+        if base.fact.kind is FactKind.SPLIT
         else (whole,) * drawing.replicas
     )
     index = Operand(Fact(base.fact.kind, base.fact.term, rows=base.fact.rows, shape=base.fact.shape), parts, whole)
@@ -201,7 +202,7 @@ def _moving(drawing: Drawing) -> Case:
 def _joining(drawing: Drawing) -> Case:
     axis = int(drawing.random.integers(2))
     kinds = _kinds(drawing, 2) if drawing.random.integers(2) else [drawing.pick(KINDS)] * 2
-    operands = [drawing.operand(kind, (3,) if kind is Kind.SPLIT else (2, 3), axis) for kind in kinds]
+    operands = [drawing.operand(kind, (3,) if kind is FactKind.SPLIT else (2, 3), axis) for kind in kinds]
     kind = drawing.pick(("ConcatV2", "Pack"))
     if kind == "Pack":
         at = int(drawing.random.integers(3))
@@ -245,12 +246,12 @@ def _filling(drawing: Drawing) -> Case:
     """As often as there are examples, or at least once."""
     least = int(drawing.random.integers(2))
     counted = drawing.counted(Fraction(1))
-    conditions = frozenset({Condition(NONEMPTY)} if least else ())
+    conditions = frozenset({ProofCondition(NONEMPTY)} if least else ())
     part = replace(counted.fact, conditions=conditions)
-    fact = replace(part, kind=Kind.SHAPE, shape=(1,), parts=(part,))
+    fact = replace(part, kind=FactKind.SHAPE, shape=(1,), parts=(part,))
     parts = tuple(np.maximum(each, least).reshape(1) for each in counted.parts)
     length = Operand(fact, parts, counted.whole.reshape(1))
-    value = drawing.operand(Kind.REPLICATED, ())
+    value = drawing.operand(FactKind.REPLICATED, ())
 
     def compute(dims: Any, x: Any) -> Any:
         return np.full(int(dims[0]), x)
@@ -303,22 +304,22 @@ def test_rules_claim_something(family: str) -> None:
     assert counts[None] >= _DRAWS // 8, counts
 
 
-def _wrong(kind: str, change: Callable[[Step, Fact], Fact]) -> tuple[str, Rule]:
+def _wrong(kind: str, change: Callable[[GraphStep, Fact], Fact]) -> tuple[str, Rule]:
     right = all_rules()[kind]
 
-    def rule(step: Step) -> Fact:
+    def rule(step: GraphStep) -> Fact:
         result = right(step)
         return change(step, result if isinstance(result, Fact) else result[0])
 
     return kind, rule
 
 
-def _as(kind: Kind, when: Kind) -> Callable[[Step, Fact], Fact]:
+def _as(kind: FactKind, when: FactKind) -> Callable[[GraphStep, Fact], Fact]:
     """Takes a value for one of a kind where an operand is of another one."""
 
-    def change(step: Step, found: Fact) -> Fact:
+    def change(step: GraphStep, found: Fact) -> Fact:
         if step.replicas > 1 and step.ins[0].kind is when:
-            alone = Step(step.node, tuple(alone_of(each) for each in step.ins), type(step.world)(1, step.terms))
+            alone = GraphStep(step.node, tuple(alone_of(each) for each in step.ins), type(step.world)(1, step.terms))
             told = all_rules()[step.node.type](alone)
             told = told if isinstance(told, Fact) else told[0]
             return Fact(kind, told.term, told.scale, shape=told.shape, axis=0)
@@ -327,18 +328,18 @@ def _as(kind: Kind, when: Kind) -> Callable[[Step, Fact], Fact]:
     return change
 
 
-def _scaled(factor: int) -> Callable[[Step, Fact], Fact]:
-    def change(step: Step, found: Fact) -> Fact:
+def _scaled(factor: int) -> Callable[[GraphStep, Fact], Fact]:
+    def change(step: GraphStep, found: Fact) -> Fact:
         return replace(found, scale=found.scale * factor) if step.replicas > 1 else found
 
     return change
 
 
-def _unconditional(step: Step, found: Fact) -> Fact:
+def _unconditional(step: GraphStep, found: Fact) -> Fact:
     return replace(found, conditions=frozenset())
 
 
-def _as_if_not_rounded(step: Step, found: Fact) -> Fact:
+def _as_if_not_rounded(step: GraphStep, found: Fact) -> Fact:
     """A mean of whole numbers is taken for one of others."""
     told = all_rules()[step.node.type](replace(step, node=msgspec.structs.replace(step.node, dtypes=("float32",))))
     return told if isinstance(told, Fact) else told[0]
@@ -347,33 +348,33 @@ def _as_if_not_rounded(step: Step, found: Fact) -> Fact:
 @pytest.mark.parametrize(
     ("family", "kind", "change"),
     [
-        ("unary", "Square", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("unary", "L2Loss", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("unary", "L2Loss", _as(Kind.REPLICATED, Kind.SPLIT)),
-        ("unary", "OnesLike", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("binary", "Mul", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("binary", "AddV2", _as(Kind.SPLIT, Kind.PARTIAL)),
-        ("binary", "Maximum", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("unary", "Square", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("unary", "L2Loss", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("unary", "L2Loss", _as(FactKind.REPLICATED, FactKind.SPLIT)),
+        ("unary", "OnesLike", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("binary", "Mul", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("binary", "AddV2", _as(FactKind.SPLIT, FactKind.PARTIAL)),
+        ("binary", "Maximum", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
         ("binary", "RealDiv", _unconditional),
-        ("binary", "TanhGrad", _as(Kind.PARTIAL, Kind.PARTIAL)),
+        ("binary", "TanhGrad", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
         ("reducing", "Mean", _unconditional),
         ("reducing", "Mean", _scaled(2)),
-        ("reducing", "Sum", _as(Kind.REPLICATED, Kind.SPLIT)),
-        ("reducing", "Max", _as(Kind.REPLICATED, Kind.SPLIT)),
-        ("matmul", "MatMul", _as(Kind.REPLICATED, Kind.SPLIT)),
+        ("reducing", "Sum", _as(FactKind.REPLICATED, FactKind.SPLIT)),
+        ("reducing", "Max", _as(FactKind.REPLICATED, FactKind.SPLIT)),
+        ("matmul", "MatMul", _as(FactKind.REPLICATED, FactKind.SPLIT)),
         ("matmul", "MatMul", _scaled(2)),
-        ("gather", "GatherV2", _as(Kind.SPLIT, Kind.PARTIAL)),
-        ("segments", "UnsortedSegmentSum", _as(Kind.REPLICATED, Kind.SPLIT)),
-        ("moving", "Cumsum", _as(Kind.SPLIT, Kind.SPLIT)),
-        ("moving", "Softmax", _as(Kind.SPLIT, Kind.SPLIT)),
-        ("joining", "ConcatV2", _as(Kind.SPLIT, Kind.SPLIT)),
+        ("gather", "GatherV2", _as(FactKind.SPLIT, FactKind.PARTIAL)),
+        ("segments", "UnsortedSegmentSum", _as(FactKind.REPLICATED, FactKind.SPLIT)),
+        ("moving", "Cumsum", _as(FactKind.SPLIT, FactKind.SPLIT)),
+        ("moving", "Softmax", _as(FactKind.SPLIT, FactKind.SPLIT)),
+        ("joining", "ConcatV2", _as(FactKind.SPLIT, FactKind.SPLIT)),
         ("filling", "Fill", _unconditional),
-        ("casting", "Cast", _as(Kind.PARTIAL, Kind.PARTIAL)),
-        ("casting", "Cast", _as(Kind.ROWS, Kind.ROWS)),
+        ("casting", "Cast", _as(FactKind.PARTIAL, FactKind.PARTIAL)),
+        ("casting", "Cast", _as(FactKind.ROWS, FactKind.ROWS)),
         ("whole means", "Mean", _as_if_not_rounded),
     ],
 )
-def test_wrong_rules_are_found(family: str, kind: str, change: Callable[[Step, Fact], Fact]) -> None:
+def test_wrong_rules_are_found(family: str, kind: str, change: Callable[[GraphStep, Fact], Fact]) -> None:
     """The same check finds a rule that claims too much."""
     rules = dict([_wrong(kind, change)])
     assert any(_tried(family, seed, rules) for seed in range(20 * _DRAWS))
@@ -383,55 +384,59 @@ def _stacked(kind: str, shape: tuple[int, ...], inner: Fact, *, stack: int = 2) 
     """The largest, or the smallest, of the replicas' values."""
     terms = Terms()
     axis = Drawing(0).constant(np.asarray([0], np.int32)).fact
-    node = Node(kind, "op", shapes=(shape,), dtypes=("int32",))
+    node = GraphNode(kind, "op", shapes=(shape,), dtypes=("int32",))
     found = all_rules()[kind](
-        Step(node, (Fact(Kind.STACKED, shape=(stack, *shape), inner=inner), axis), World(2, terms))
+        GraphStep(node, (Fact(FactKind.STACKED, shape=(stack, *shape), inner=inner), axis), World(2, terms))
     )
     return found if isinstance(found, Fact) else found[0]
 
 
 def test_the_largest_of_the_replicas_values_is_not_all_of_them() -> None:
     """Whatever is asked of it, but whether it is the smallest as well: nothing is known."""
-    inner = Fact(Kind.ROWS, ROWS, shape=())
+    inner = Fact(FactKind.ROWS, ROWS, shape=())
     largest, smallest = _stacked("Max", (), inner), _stacked("Min", (), inner)
     drawing = Drawing(0)
     world = World(2, drawing.terms)
     axis = drawing.constant(np.asarray([0], np.int32)).fact
     for kind in ("Sum", "Mean", "AddV2", "Mul", "RealDiv", "Maximum", "Cast", "Reshape", "CollectiveReduceV2"):
         for other in (axis, largest):
-            node = Node(kind, "op", attributes={"merge_op": "Add", "DstT": "int32"}, shapes=((),), dtypes=("int32",))
-            found = all_rules()[kind](Step(node, (largest, other)[: 1 if kind == "Cast" else 2], world))
+            node = GraphNode(
+                kind, "op", attributes={"merge_op": "Add", "DstT": "int32"}, shapes=((),), dtypes=("int32",)
+            )
+            found = all_rules()[kind](GraphStep(node, (largest, other)[: 1 if kind == "Cast" else 2], world))
             found = found if isinstance(found, Fact) else found[0]
-            assert found.kind in (Kind.UNKNOWN, Kind.EXTREME), (kind, found)
-    equal = all_rules()["Equal"](Step(Node("Equal", "op", shapes=((),)), (largest, smallest), world))
+            assert found.kind in (FactKind.UNKNOWN, FactKind.EXTREME), (kind, found)
+    equal = all_rules()["Equal"](GraphStep(GraphNode("Equal", "op", shapes=((),)), (largest, smallest), world))
     assert isinstance(equal, Fact)
     assert [each.what for each in equal.conditions] == ["even shards"]
 
 
 def test_the_largest_of_vectors_is_not_known() -> None:
     """Only of numbers."""
-    assert _stacked("Max", (3,), Fact(Kind.PARTIAL, ROWS, shape=(3,))).kind is Kind.UNKNOWN
+    assert _stacked("Max", (3,), Fact(FactKind.PARTIAL, ROWS, shape=(3,))).kind is FactKind.UNKNOWN
 
 
 def test_a_mean_over_replicas_of_whole_numbers_is_rounded() -> None:
     """Where each has a part of it; what everybody has stays what it is."""
     size = Drawing(0).constant(np.int32(2)).fact
     for dtype, kind, known in (
-        ("int32", Kind.PARTIAL, False),
-        ("float32", Kind.PARTIAL, True),
-        ("int32", Kind.REPLICATED, True),
+        ("int32", FactKind.PARTIAL, False),
+        ("float32", FactKind.PARTIAL, True),
+        ("int32", FactKind.REPLICATED, True),
     ):
-        node = Node(
+        node = GraphNode(
             "CollectiveReduceV2", "op", attributes={"merge_op": "Add", "final_op": "Div"}, shapes=((),), dtypes=(dtype,)
         )
-        found = all_rules()["CollectiveReduceV2"](Step(node, (Fact(kind, ROWS, shape=()), size), World(2, Terms())))
+        found = all_rules()["CollectiveReduceV2"](
+            GraphStep(node, (Fact(kind, ROWS, shape=()), size), World(2, Terms()))
+        )
         assert isinstance(found, Fact)
-        assert (found.kind is not Kind.UNKNOWN) is known
+        assert (found.kind is not FactKind.UNKNOWN) is known
 
 
 def _by(world: World, kind: str, shape: tuple[int | None, ...], *given: Fact, **attributes: Any) -> Fact:
     found = all_rules()[kind](
-        Step(Node(kind, "op", attributes=attributes, shapes=(shape,), dtypes=("int32",)), given, world)
+        GraphStep(GraphNode(kind, "op", attributes=attributes, shapes=(shape,), dtypes=("int32",)), given, world)
     )
     return found if isinstance(found, Fact) else found[0]
 
@@ -441,23 +446,23 @@ def test_what_a_length_needs_is_needed_of_whatever_is_as_long() -> None:
     drawing = Drawing(0)
     world = World(2, drawing.terms)
     one, zero = drawing.constant(np.int32(1)).fact, drawing.constant(np.asarray([0], np.int32)).fact
-    count = _by(world, "Maximum", (), Fact(Kind.ROWS, ROWS, shape=()), one)
+    count = _by(world, "Maximum", (), Fact(FactKind.ROWS, ROWS, shape=()), one)
     ones = _by(world, "Fill", (None,), _by(world, "Pack", (1,), count), one)
     doubled = _by(world, "Mul", (None,), ones, one)
     assert [each.what for each in _by(world, "Sum", (), doubled, zero).conditions] == [NONEMPTY]
     again = _by(world, "Shape", (1,), doubled)
     assert [each.what for each in again.parts[0].conditions] == [NONEMPTY]
     assert [each.what for each in _by(world, "Size", (), doubled).conditions] == [NONEMPTY]
-    rows = drawing.operand(Kind.SPLIT, (3,)).fact
-    ratio = replace(one, conditions=frozenset({Condition(NONEMPTY)}))
+    rows = drawing.operand(FactKind.SPLIT, (3,)).fact
+    ratio = replace(one, conditions=frozenset({ProofCondition(NONEMPTY)}))
     assert not _by(world, "Mul", (None, 3), rows, ratio).conditions
-    assert not _by(world, "Shape", (2,), replace(rows, conditions=frozenset({Condition(NONEMPTY)}))).conditions
+    assert not _by(world, "Shape", (2,), replace(rows, conditions=frozenset({ProofCondition(NONEMPTY)}))).conditions
 
 
 def test_numbers_that_are_known_under_a_condition_are_so_as_a_vector() -> None:
     """Where all of them are constants as well."""
     drawing = Drawing(0)
-    known = replace(drawing.constant(np.int32(1)).fact, conditions=frozenset({Condition(NONEMPTY)}))
+    known = replace(drawing.constant(np.int32(1)).fact, conditions=frozenset({ProofCondition(NONEMPTY)}))
     packed = _by(World(2, drawing.terms), "Pack", (2,), known, drawing.constant(np.int32(2)).fact)
     assert packed.value is not None
     assert [each.what for each in packed.conditions] == [NONEMPTY]

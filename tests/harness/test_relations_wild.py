@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.evidence.traced import Node
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Rule, Step, World
+from harness.evidence.step_graph import GraphNode
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, Rule, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS
 from tests.harness._relating import KINDS, Case, Drawing, alone_of, broken
@@ -75,7 +75,7 @@ def test_something_is_claimed_of_bits() -> None:
 def test_bits_of_parts_are_no_parts() -> None:
     """A rule that says so is found."""
 
-    def wrong(step: Step) -> Fact:
+    def wrong(step: GraphStep) -> Fact:
         (operand,) = step.ins
         inner = alone_of(operand) if step.replicas > 1 else operand
         return Fact(operand.kind, step.term((Fraction(1), inner.term)), axis=operand.axis, shape=step.shape())
@@ -99,9 +99,9 @@ def _vector(drawing: Drawing, shape: list[int], examples: int) -> Fact:
     world = World(drawing.replicas, drawing.terms)
     parts = [drawing.constant(np.int32(length)).fact for length in shape]
     if examples >= 0:
-        parts[examples] = Fact(Kind.ROWS, ROWS, Fraction(1), shape=())
-    node = Node("Pack", "op", shapes=((2,),), dtypes=("int32",))
-    found = all_rules()["Pack"](Step(node, tuple(parts), world))
+        parts[examples] = Fact(FactKind.ROWS, ROWS, Fraction(1), shape=())
+    node = GraphNode("Pack", "op", shapes=((2,),), dtypes=("int32",))
+    found = all_rules()["Pack"](GraphStep(node, tuple(parts), world))
     assert isinstance(found, Fact)
     return found
 
@@ -112,8 +112,8 @@ def _offsets(seed: int, rule: Rule) -> str | None:
     at, shapes, examples = _lengths_of(drawing, int(drawing.random.integers(2)), int(drawing.random.integers(1, 4)))
     facts = [_vector(drawing, shape, examples) for shape in shapes]
     axis = drawing.constant(np.int32(at - 2 if drawing.random.integers(2) else at)).fact
-    node = Node("ConcatOffset", "op", shapes=((2,),) * len(shapes), dtypes=("int32",) * len(shapes))
-    results = rule(Step(node, (axis, *facts), World(drawing.replicas, drawing.terms)))
+    node = GraphNode("ConcatOffset", "op", shapes=((2,),) * len(shapes), dtypes=("int32",) * len(shapes))
+    results = rule(GraphStep(node, (axis, *facts), World(drawing.replicas, drawing.terms)))
     assert not isinstance(results, Fact)
     said: str | None = ""
     for share in drawing.shares:
@@ -122,7 +122,7 @@ def _offsets(seed: int, rule: Rule) -> str | None:
         for own, fact in zip(lengths, results, strict=True):
             expected = [begin if place == at else 0 for place in range(2)]
             begin += own[at]
-            if fact.kind is Kind.UNKNOWN:
+            if fact.kind is FactKind.UNKNOWN:
                 continue
             said = None
             if fact.value is None or list(fact.value) != expected:
@@ -155,7 +155,7 @@ def _all_at_the_beginning(results: list[Fact]) -> list[Fact]:
 def test_mistaken_beginnings_are_found(change: Callable[[list[Fact]], list[Fact]]) -> None:
     """By the same check."""
 
-    def wrong(step: Step) -> list[Fact]:
+    def wrong(step: GraphStep) -> list[Fact]:
         found = all_rules()["ConcatOffset"](step)
         return change([found] if isinstance(found, Fact) else list(found))
 
@@ -163,19 +163,19 @@ def test_mistaken_beginnings_are_found(change: Callable[[list[Fact]], list[Fact]
 
 
 def _summed(fact: Fact, drawing: Drawing, shape: tuple[int | None, ...], axes: list[int], kind: str = "Sum") -> Fact:
-    node = Node(kind, "op", attributes={}, shapes=(shape,), dtypes=("float32",))
+    node = GraphNode(kind, "op", attributes={}, shapes=(shape,), dtypes=("float32",))
     axis = drawing.constant(np.asarray(axes, np.int32)).fact
-    found = all_rules()[kind](Step(node, (fact, axis), World(2, drawing.terms)))
+    found = all_rules()[kind](GraphStep(node, (fact, axis), World(2, drawing.terms)))
     return found if isinstance(found, Fact) else found[0]
 
 
-@pytest.mark.parametrize("kind", [Kind.REPLICATED, Kind.PARTIAL])
-def test_a_sum_of_nothing_is_zero(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", [FactKind.REPLICATED, FactKind.PARTIAL])
+def test_a_sum_of_nothing_is_zero(kind: FactKind) -> None:
     """Which is no part of anything, and everybody's; neither is a mean of nothing, nor a sum of something."""
     drawing = Drawing(0)
     nothing = replace(drawing.operand(kind, (0,)).fact, kind=kind)
     found = _summed(nothing, drawing, (), [0])
-    assert found.kind is Kind.REPLICATED
+    assert found.kind is FactKind.REPLICATED
     assert not found.scale
     assert _summed(nothing, drawing, (), [0], "Mean").scale != 0
     assert _summed(drawing.operand(kind, (1,)).fact, drawing, (), [0]).scale != 0
@@ -186,8 +186,8 @@ def test_a_sum_of_nothing_is_zero(kind: Kind) -> None:
 def test_a_sum_of_examples_is_not_of_nothing() -> None:
     """Their number is open, and a replica may have none."""
     drawing = Drawing(0)
-    rows = drawing.operand(Kind.SPLIT, (3,)).fact
-    assert _summed(rows, drawing, (3,), [0]).kind is Kind.PARTIAL
-    none = drawing.operand(Kind.SPLIT, (0,)).fact
+    rows = drawing.operand(FactKind.SPLIT, (3,)).fact
+    assert _summed(rows, drawing, (3,), [0]).kind is FactKind.PARTIAL
+    none = drawing.operand(FactKind.SPLIT, (0,)).fact
     assert _summed(none, drawing, (), [0, 1]).scale == 0
-    assert _summed(none, drawing, (None,), [1]).kind is Kind.SPLIT
+    assert _summed(none, drawing, (None,), [1]).kind is FactKind.SPLIT

@@ -13,7 +13,7 @@ from harness import verify
 from harness.evidence.links import LinkBytes, Links
 from harness.evidence.trace import OUTSIDE, RunTrace, Work
 from harness.judging.laws import Case, Judgement, all_laws
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from harness.judging.verdict import Verdict
 from tests.harness._programs import exact, mlp
 from tests.harness._traces import client, step, variable
@@ -164,7 +164,7 @@ def _judge(law: str, *works: Work | None, state: Any = (1.0, 2.0), replicas: int
     run = RunTrace(tuple(made))
     tasks = tuple(f"worker:{number}" for number in range(clients))
     links = Links(tasks, tuple(LinkBytes(a, b, 9000, 8000, 1) for a in tasks for b in tasks if a != b), 1.0)
-    return next(found for found in all_laws() if found.id == law).judge(Case(run, run, Exact(), links=links))
+    return next(found for found in all_laws() if found.id == law).judge(Case(run, run, ExactTolerance(), links=links))
 
 
 BOTH = {0: 3, 1: 3}
@@ -195,7 +195,7 @@ def test_replicas_are_not_asked_for_what_needs_none() -> None:
     assert _judge("replicas_ran", Work(), replicas=1).status == "not_judged"
     run = RunTrace((client(step(1, examples=((1,), (2,))), replicas=2, work=Work()),))
     law = next(found for found in all_laws() if found.id == "replicas_ran")
-    assert law.judge(Case(run, run, Exact())).status == "not_judged"
+    assert law.judge(Case(run, run, ExactTolerance())).status == "not_judged"
 
 
 def test_who_trains_nothing_has_nothing_to_combine() -> None:
@@ -210,7 +210,7 @@ def test_who_trains_nothing_has_nothing_to_combine() -> None:
         ]
         clients = [client(*steps, task=f"worker:{number}", clients=2, replicas=2, work=Work()) for number in (0, 1)]
         run = RunTrace(tuple(clients))
-        assert law.judge(Case(run, run, Exact(), links=links)).status == status
+        assert law.judge(Case(run, run, ExactTolerance(), links=links)).status == status
 
 
 @pytest.mark.parametrize(
@@ -253,4 +253,4 @@ def test_all_that_changes_has_to_depend_on_others() -> None:
         steps = [step(k, loss=1.0, variables={"w": np.full(2, 1.0 * k), "mean": 1.0 * k}) for k in (1, 2)]
         work = Work(returned={1: 2}, changed=changed)
         run = RunTrace(tuple(client(*steps, task=task, clients=2, replicas=2, work=work) for task in PAIR))
-        assert law.judge(Case(run, run, Exact(), links=links)).status == status
+        assert law.judge(Case(run, run, ExactTolerance(), links=links)).status == status

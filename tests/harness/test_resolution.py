@@ -12,7 +12,7 @@ from harness.evidence.trace import Final, RunTrace
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.resolution import Element, Resolution, Resolving, described, joined
-from harness.judging.tolerance import Derived, Exact
+from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 from harness.judging.verdict import Verdict
 from tests.harness._traces import client, step, values
 
@@ -27,7 +27,7 @@ def _near(array: Any, roundings: float) -> Any:
 
 
 def _judged(run: RunTrace, truth: RunTrace, *noisy: RunTrace) -> dict[str, Judgement]:
-    case = Case(run=run, reference=truth, tolerance=Derived(truth, noisy) if noisy else Exact())
+    case = Case(run=run, reference=truth, tolerance=DerivedTolerance(truth, noisy) if noisy else ExactTolerance())
     return {law.law: law for law in judge_all(case)}
 
 

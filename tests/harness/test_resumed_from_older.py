@@ -13,7 +13,7 @@ from harness import verify
 from harness.evidence.saves import Process, last_journal, note_saves, read_saves
 from harness.judging.explain import explain
 from harness.judging.judge import judge_parts
-from harness.judging.laws._older import Older, olders
+from harness.judging.laws._older_saves import OlderRestore, older_restores
 from harness.judging.laws.protocol import Case
 from harness.judging.laws.resumed_from_older import LAW
 from tests.harness._journals import Script
@@ -40,13 +40,13 @@ class _Run:
     def restores(self, name: str, at: float = 1.0, cluster: int = 1, task: str = "local:0", **more: Any) -> None:
         self.saves(at, 0, name, cluster, task, restores=True, **more)
 
-    def found(self, tmp_path: Path) -> tuple[int, list[Older]]:
+    def found(self, tmp_path: Path) -> tuple[int, list[OlderRestore]]:
         journals = [script.save(tmp_path / str(k)) / "journal.jsonl" for k, script in enumerate(self.scripts)]
         note_saves(tmp_path, self.kept, *journals)
         read = read_saves(tmp_path, {})
         assert read is not None
         names = {f"{event.path}.index" for event in read.events if not event.restores and event.path not in self.gone}
-        return olders(replace(read, files={event.process: tuple(sorted(names)) for event in read.events}))
+        return older_restores(replace(read, files={event.process: tuple(sorted(names)) for event in read.events}))
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def run(tmp_path: Path) -> _Run:
 def test_an_older_save_is_lost_work(run: _Run, tmp_path: Path) -> None:
     """What was restored and what was there are named, and the steps between."""
     run.restores("ckpt-2")
-    assert run.found(tmp_path) == (1, [Older(("local:0",), "ckpt-2", 2, "ckpt-4", 4)])
+    assert run.found(tmp_path) == (1, [OlderRestore(("local:0",), "ckpt-2", 2, "ckpt-4", 4)])
 
 
 def _failed(run: _Run) -> None:
@@ -168,7 +168,7 @@ def test_what_was_written_before_the_last_in_the_background_counts(run: _Run, tm
         run.saves(10.0 + step, step, f"async-{step}", asynchronous="call")
         run.saves(10.5 + step, step + 1, f"async-{step}", asynchronous="thread")
     run.restores("async-4")
-    assert run.found(tmp_path) == (1, [Older(("local:0",), "async-4", 4, "async-5", 5)])
+    assert run.found(tmp_path) == (1, [OlderRestore(("local:0",), "async-4", 4, "async-5", 5)])
 
 
 def test_a_restore_of_something_else_is_not_judged(run: _Run, tmp_path: Path) -> None:

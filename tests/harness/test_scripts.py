@@ -19,13 +19,13 @@ from harness.evidence.independence import Touch
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, Value
-from harness.judging.doubted import doubted
+from harness.judging.assumptions import with_assumptions
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged
-from harness.judging.native_scale import Native, factor_of
+from harness.judging.native_scale import NativeRun, factor_of
 from harness.judging.verdict import Verdict
-from harness.running.scripted import check_apart
-from harness.saved import known_again
+from harness.running.script_checks import check_apart
+from harness.saved_run import with_saved_findings
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import Cluster, Topology, UsageError
@@ -222,11 +222,11 @@ def _count_uses() -> dict[str, Any]:
     """In a task: what the count of replicas is, wherever it is used."""
     import tensorflow as tf
 
-    from harness.recording.scripts.counts import Count
+    from harness.recording.scripts.counts import ReplicaCount
     from harness.recording.scripts.stand_ins import StandIns
 
     stand_ins = StandIns(Script(__file__, (), "/", assume={"<count>:1": 7}))
-    n = Count(2, stand_ins)
+    n = ReplicaCount(2, stand_ins)
     strategy = tf.distribute.MirroredStrategy(["CPU:0"])
     found: dict[str, Any] = {}
 
@@ -311,7 +311,7 @@ def test_a_difference_stands_where_nothing_is_doubtful() -> None:
     """What is certain is listed, and the verdict is as it was."""
     told = (StandIn("num_replicas_in_sync multiplies", "train.py:6", "2"),)
     run, reference = _trace(gradient=4.0, examples=ORDER, clients=2), _trace(gradient=2.0, examples=ORDER, told=told)
-    verdict = doubted(_verdict("variables_match_reference"), run, reference, 2)
+    verdict = with_assumptions(_verdict("variables_match_reference"), run, reference, 2)
     assert verdict.outcome == "inconsistent"
     assert verdict.notes == ("in the reference num_replicas_in_sync multiplies at train.py:6 is 2",)
 
@@ -333,7 +333,7 @@ def test_what_is_not_certain_decides(trust: str, right: bool, outcome: str) -> N
     before = Verdict("train.py", "mirrored-2", (HOLDS,)) if right else _verdict("variables_match_reference")
     # Whether the sums of the replicas are the right ones is not known, and only matters where sizes are answered.
     factor = 1.0 if trust != "unknown" else None
-    verdict = doubted(before, run, reference, 2, natively=lambda: Native(factor))
+    verdict = with_assumptions(before, run, reference, 2, natively=lambda: NativeRun(factor))
     assert verdict.outcome == outcome
     if outcome == "abstained":
         assert "train.py:9" in str(verdict.abstained)
@@ -345,7 +345,7 @@ def test_what_is_unknown_is_settled_by_one_device() -> None:
     run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
     right = Verdict("train.py", "mirrored-2", (HOLDS,))
     for factor, outcome in ((1.0, "consistent"), (2.0, "abstained")):
-        assert doubted(right, run, reference, 2, natively=partial(Native, factor)).outcome == outcome
+        assert with_assumptions(right, run, reference, 2, natively=partial(NativeRun, factor)).outcome == outcome
 
 
 @pytest.mark.parametrize("trust", ["unknown", "meant"])
@@ -355,7 +355,7 @@ def test_a_rate_by_the_number_of_replicas_is_a_condition(trust: str) -> None:
         told = (StandIn("num_replicas_in_sync divides 0.1", "train.py:9", taken, trust),)
         run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
         right = Verdict("train.py", "mirrored-2", (HOLDS,))
-        verdict = doubted(right, run, reference, 2, natively=partial(Native, 1.0, right if alone else None))
+        verdict = with_assumptions(right, run, reference, 2, natively=partial(NativeRun, 1.0, right if alone else None))
         assert verdict.outcome == "consistent"
         assert [each.code for each in verdict.conditions] == codes
         assert all("train.py:9 is 2" in each.text for each in verdict.conditions)
@@ -367,20 +367,20 @@ def test_a_share_that_cannot_be_checked_is_not_taken_for_right() -> None:
     for what, outcome in (("InputContext", "abstained"), ("replica_id_in_sync_group", "consistent")):
         told = (StandIn(what, "train.py:9", "1", "sure"),)
         run, reference = (_trace(gradient=2.0, examples=ORDER, clients=c, told=told) for c in (2, 1))
-        assert doubted(right, run, reference, 2).outcome == outcome
+        assert with_assumptions(right, run, reference, 2).outcome == outcome
 
 
 def test_the_same_examples_in_other_steps_are_no_mistake() -> None:
     """Workers that shuffle their own shards; but examples that are missing are one."""
     reference = _trace(gradient=2.0, examples=ORDER)
     reordered, twice = (_trace(gradient=2.0, examples=ids, clients=2) for ids in ([[1, 3], [2, 4]], [[1, 3], [1, 4]]))
-    assert doubted(_verdict("examples_match_reference"), reordered, reference, 2).outcome == "abstained"
+    assert with_assumptions(_verdict("examples_match_reference"), reordered, reference, 2).outcome == "abstained"
     # Of workers, others are a mistake only if one is known that makes them.
-    assert doubted(_verdict("examples_match_reference"), twice, reference, 2).outcome == "abstained"
+    assert with_assumptions(_verdict("examples_match_reference"), twice, reference, 2).outcome == "abstained"
     for cause, outcome in (("auto_shard_off", "inconsistent"), ("shuffle_before_shard", "abstained")):
         why = Explanation("examples_duplicated", "the shards overlap", "", cause)
         explained = dataclasses.replace(_verdict("examples_match_reference"), explanation=why)
-        assert doubted(explained, twice, reference, 2).outcome == outcome
+        assert with_assumptions(explained, twice, reference, 2).outcome == outcome
 
 
 def test_a_gradient_that_is_the_references_divided_is_not_judged() -> None:
@@ -388,7 +388,7 @@ def test_a_gradient_that_is_the_references_divided_is_not_judged() -> None:
     reference = _trace(gradient=2.0, examples=ORDER)
     for gradient, outcome in ((1.0, "abstained"), (4.0, "inconsistent")):
         run = _trace(gradient=gradient, examples=ORDER, clients=2)
-        assert doubted(_verdict("variables_match_reference"), run, reference, 2).outcome == outcome
+        assert with_assumptions(_verdict("variables_match_reference"), run, reference, 2).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -410,24 +410,24 @@ def test_what_replicas_should_contribute_is_known_from_one_device(
     reference = _trace(gradient=of_reference, examples=ORDER, told=told)
     same = Verdict("train.py", "mirrored-2", (HOLDS,))
     before = same if of_run == of_reference else _verdict("variables_match_reference")
-    assert doubted(before, run, reference, 2, natively=lambda: Native(factor)).outcome == outcome
+    assert with_assumptions(before, run, reference, 2, natively=lambda: NativeRun(factor)).outcome == outcome
 
 
 def test_a_script_that_is_told_nothing_is_what_it_is_on_one_device() -> None:
     """So no further process is asked."""
     run, reference = (_trace(gradient=2.0, examples=ORDER, clients=clients) for clients in (2, 1))
 
-    def asked() -> Native:
+    def asked() -> NativeRun:
         raise AssertionError
 
-    assert doubted(Verdict("train.py", "mirrored-2", (HOLDS,)), run, reference, 2, natively=asked)
+    assert with_assumptions(Verdict("train.py", "mirrored-2", (HOLDS,)), run, reference, 2, natively=asked)
 
 
 def test_a_saved_verdict_that_abstained_is_not_judged_again() -> None:
     """What one device computes was not saved, so that `lockstep report` knows less than the verdict did."""
     saved = {"program": "train.py", "tasks": {}, "seconds": 1.0, "abstained": "nobody knows"}
     reference = Reference(_trace(gradient=2.0, examples=ORDER))
-    again = known_again(_verdict("variables_match_reference"), saved, reference)
+    again = with_saved_findings(_verdict("variables_match_reference"), saved, reference)
     assert (again.outcome, again.abstained) == ("abstained", "nobody knows")
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
-from harness.judging.closures_script import SERVERS, Alone, not_comparable
-from harness.judging.doubted import doubted
+from harness.judging.assumptions import with_assumptions
+from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable
 from harness.judging.laws.protocol import Finding, Judgement, judged
 from harness.judging.verdict import Verdict
 from harness.subject.script import Script
@@ -69,8 +69,12 @@ def test_closures_are_judged_by_what_was_seen(
     run: RunTrace, native: RunTrace | None, laws: tuple[Judgement, ...], outcome: str, text: str
 ) -> None:
     """The right one is consistent, what differs is inconsistent, and nothing is consistent by nothing seen."""
-    verdict = doubted(
-        Verdict("a.py", "parameter_server-2w1p", laws), run, _run(), 1, alone=lambda: Alone(native, None, native)
+    verdict = with_assumptions(
+        Verdict("a.py", "parameter_server-2w1p", laws),
+        run,
+        _run(),
+        1,
+        alone=lambda: SingleWorkerScript(native, None, native),
     )
     assert verdict.outcome == outcome
     assert text in str(verdict.abstained or "")
@@ -222,8 +226,8 @@ def _sharded() -> dict[str, Any]:
     """In a task: what the reference reads of data that two workers shard by hand."""
     import tensorflow as tf
 
-    from harness.recording.scripts import by_hand
-    from harness.recording.scripts.by_hand import sharded_by_hand
+    from harness.recording.scripts import manual_shards
+    from harness.recording.scripts.manual_shards import join_manual_shards
     from harness.recording.scripts.stand_ins import CannotStandIn, StandIns
 
     StandIns.asked_by_script = lambda self: True  # type: ignore[method-assign]
@@ -237,14 +241,14 @@ def _sharded() -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, pipeline in pipelines.items():
         workers = [[batch.numpy().tolist() for batch in pipeline(tf.data.Dataset.range(12), k)] for k in range(2)]
-        with sharded_by_hand(StandIns(Script(__file__, (), "/", replicas=2, workers=2))):
+        with join_manual_shards(StandIns(Script(__file__, (), "/", replicas=2, workers=2))):
             whole = pipeline(tf.data.Dataset.range(12), 0)
             mine = [batch.numpy().tolist() for batch in whole]
         together = [sorted(itertools.chain(*batches)) for batches in zip(*workers, strict=True)]
-        found[name] = together == [sorted(batch) for batch in mine], by_hand.is_joined(whole)
-    with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=1))):
+        found[name] = together == [sorted(batch) for batch in mine], manual_shards.is_joined(whole)
+    with join_manual_shards(StandIns(Script(__file__, (), "/", workers=1))):
         found["one"] = [int(x) for x in tf.data.Dataset.range(4).shard(2, 0)]
-    with sharded_by_hand(StandIns(Script(__file__, (), "/", workers=2))):
+    with join_manual_shards(StandIns(Script(__file__, (), "/", workers=2))):
         found["own"] = [int(x) for x in tf.data.Dataset.range(4).shard(1, 0)]
         try:
             tf.data.Dataset.range(6).shard(3, 0)

@@ -10,21 +10,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.evidence.found import FoundFiles, note_files_found
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed, Parts, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.restart_files import FoundFiles, note_files_found
 from harness.evidence.saves import note_saves
-from harness.evidence.seen import completed_parts
 from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
 from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable
+from harness.evidence.witness_values import completed_parts
 from harness.evidence.writing import write_client
-from harness.judging.doubted import doubted
+from harness.judging.assumptions import with_assumptions
 from harness.judging.laws import Judgement
 from harness.judging.resumed_script import began_alike, is_computed
 from harness.judging.verdict import Verdict
-from harness.recording.client import View
+from harness.recording.client import FileView
 from harness.running.disturbance import Disturbance
-from harness.saved import load_run, save_run
+from harness.saved_run import load_run, save_run
 from harness.verify import judge
 from simulator import FaultPlan, Topology
 from simulator.faults import Kill, TornCheckpoint
@@ -80,7 +80,7 @@ def _parts(
 
 def _judged(parts: Parts, reference: Reference) -> Verdict:
     verdict = judge(parts, reference, program="train.py", tasks={}, seconds=1.0)
-    return doubted(verdict, parts.earlier[0].trace, reference.trace, 2, parts)
+    return with_assumptions(verdict, parts.earlier[0].trace, reference.trace, 2, parts)
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_a_process_finds_is_noted(tmp_path: Path) -> None:
     for name, text in (("ckpt/model", "x"), ("empty", ""), ("__pycache__/a.pyc", "x")):
         (tmp_path / "upper" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "upper" / name).write_text(text)
-    files = View(1, (), {str(tmp_path / "upper"): "/home/me"}).files()
+    files = FileView(1, (), {str(tmp_path / "upper"): "/home/me"}).files()
     assert list(files) == ["/home/me/ckpt/model"]
     note_files_found(tmp_path, "local:0", files, time.monotonic())
     noted = msgspec.json.decode((tmp_path / "local-0.found.json").read_bytes(), type=FoundFiles)

@@ -10,12 +10,12 @@ from unittest import mock
 
 import pytest
 
-from harness.asked import Asked
-from harness.attempts import Attempt
-from harness.search import Acceptance, Outcome, Search, describe_plan
-from harness.search.drawing import Space, draw_plans
-from harness.search.judging import Subject, outcome_of_failure
+from harness.attempts import JudgedAttempt
+from harness.request import VerifyRequest
+from harness.search import Acceptance, PlanOutcome, Search, describe_plan
+from harness.search.plan_strategy import Space, draw_plans
 from harness.search.profiles import choose_kinds, profile_of
+from harness.search.trial import Subject, outcome_of_failure
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, TaskError, Topology
@@ -60,10 +60,10 @@ def test_the_same_program_without_the_defect_survives() -> None:
     assert (right.restarts, right.unfired) == (2, ())
 
 
-def _pretend(plan: FaultPlan) -> Outcome:
+def _pretend(plan: FaultPlan) -> PlanOutcome:
     """Fails when a task is killed after step 3 or later."""
     late = any(fault.kind == "kill" and int(fault.step or 0) >= 3 for fault in plan.faults)
-    return Outcome(symptom="liveness" if late else None)
+    return PlanOutcome(symptom="liveness" if late else None)
 
 
 def test_the_smallest_failing_plan_is_the_result() -> None:
@@ -91,10 +91,10 @@ def test_the_same_seed_finds_the_same_plan() -> None:
 def test_another_symptom_is_another_defect() -> None:
     """While it is shrunk, a plan that fails in another way does not count as failing."""
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         if {"kill", "pause"} <= {fault.kind for fault in plan.faults}:
-            return Outcome(symptom="numbers")
-        return Outcome(symptom="liveness" if search.hunt.suspect else None)
+            return PlanOutcome(symptom="numbers")
+        return PlanOutcome(symptom="liveness" if search.hunt.suspect else None)
 
     search = Search(run, _space("kill", "pause"), 60.0)
     found = search.go().found
@@ -106,9 +106,9 @@ def test_a_failure_that_does_not_come_again_is_let_go() -> None:
     """With 2/3 a plan that fails once and then twice not is no result, and the search goes on."""
     runs: list[str] = []
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         runs.append(plan.to_json())
-        return Outcome(symptom="liveness" if len(runs) == 2 else None)
+        return PlanOutcome(symptom="liveness" if len(runs) == 2 else None)
 
     search = Search(run, _space("kill", faults=1), 60.0, acceptance=Acceptance(2, 3))
     hunt = search.go()
@@ -119,14 +119,14 @@ def test_a_failure_that_does_not_come_again_is_let_go() -> None:
 
 def test_the_budget_ends_the_search() -> None:
     """No plan is begun when it is spent."""
-    hunt = Search(lambda _: Outcome(), _space("kill"), budget=0.0).go()
+    hunt = Search(lambda _: PlanOutcome(), _space("kill"), budget=0.0).go()
     assert (hunt.plans, hunt.found) == (0, None)
 
 
 def test_what_was_done_is_known_after_an_interruption() -> None:
     """A plan that is being shrunk is kept as it was drawn."""
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         if search.hunt.suspect is not None:
             raise KeyboardInterrupt
         return _pretend(plan)
@@ -178,11 +178,13 @@ def _trains(strategy: Any, record: Any) -> None:
 def test_who_has_no_time_is_not_found_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that the end of the search cuts off says nothing; one that had all of its time does."""
 
-    def hangs(attempt: Attempt) -> RunResult:
+    def hangs(attempt: JudgedAttempt) -> RunResult:
         raise _failure(("worker:0", "Hang"), struck="kill")
 
-    monkeypatch.setattr(Attempt, "run", hangs)
-    asked = Asked("derived", forced=False, explain=None, prove=None, seed=1, timeout=60.0, stream=False, keep=False)
+    monkeypatch.setattr(JudgedAttempt, "run", hangs)
+    asked = VerifyRequest(
+        "derived", forced=False, explain=None, prove=None, seed=1, timeout=60.0, stream=False, keep=False
+    )
     subject = Subject(Program.of(_trains), strategy_case("multi_worker-2"), None, asked)  # type: ignore[arg-type]
     plan = FaultPlan.from_mapping(_KILL)
     assert subject.run(plan, seconds=5.0).void == "the time for the search was spent before this run was done"
@@ -194,9 +196,9 @@ def test_who_has_no_time_is_not_found_to_hang(monkeypatch: pytest.MonkeyPatch) -
 def test_the_plainest_kind_that_fails_alike_is_the_result() -> None:
     """Whatever ends a task may be a kill."""
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         ends = any(fault.plainest == "kill" and int(fault.step or 0) >= 2 for fault in plan.faults)
-        return Outcome(symptom="liveness" if ends else None)
+        return PlanOutcome(symptom="liveness" if ends else None)
 
     found = Search(run, _space("oom", "restart", "crash_loop", "preempt"), 60.0).go().found
     assert found is not None
@@ -215,14 +217,16 @@ def test_faults_that_have_not_struck_are_left_out_first() -> None:
     """They need not be tried one after the other; if the plan does not fail without them, they stay."""
     tried: list[int] = []
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         tried.append(len(plan.faults))
         kills = [fault.kind == "kill" for fault in plan.faults]
         struck = tuple(kill and not any(kills[:number]) for number, kill in enumerate(kills))
-        return Outcome("numbers" if any(kills) else None, unfired=("so",) * (len(kills) - sum(struck)), struck=struck)
+        return PlanOutcome(
+            "numbers" if any(kills) else None, unfired=("so",) * (len(kills) - sum(struck)), struck=struck
+        )
 
     several = next(plan for plan in draw_plans(_space("kill", "pause", faults=4), 2, 100) if _kinds(plan) == _SEVERAL)
-    with mock.patch("harness.search.hunting.drawn", return_value=[several]):
+    with mock.patch("harness.search.search.drawn", return_value=[several]):
         found = Search(run, _space("kill", "pause"), 60.0).go().found
     assert found is not None
     assert tried[:2] == [3, 1]
@@ -232,7 +236,7 @@ def test_faults_that_have_not_struck_are_left_out_first() -> None:
 def test_what_there_was_no_time_to_shrink_is_said_to_be_so() -> None:
     """A plan that failed when the budget ended is a result, and not the smallest one."""
 
-    def run(plan: FaultPlan) -> Outcome:
+    def run(plan: FaultPlan) -> PlanOutcome:
         if _pretend(plan).failed:
             search.budget = 0.0
         return _pretend(plan)
@@ -246,7 +250,7 @@ def test_what_there_was_no_time_to_shrink_is_said_to_be_so() -> None:
 
 def test_no_more_plans_are_drawn_than_were_asked_for() -> None:
     """However much time there is."""
-    hunt = Search(lambda _: Outcome(), _space("kill", "pause"), 60.0, plans=7).go()
+    hunt = Search(lambda _: PlanOutcome(), _space("kill", "pause"), 60.0, plans=7).go()
     assert (hunt.plans, hunt.runs) == (7, 7)
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from harness.running.places import on_machines
+from harness.running.machine_files import on_machines
 from harness.search import Search, describe_plan, subject_of, survives
-from harness.search.drawing import Space, drawn
+from harness.search.plan_strategy import Space, drawn_plans
 from harness.search.profiles import choose_kinds, profile_of
-from harness.search.rooms import room_of
+from harness.search.venue import room_of
 from simulator import FaultPlan
 from simulator.faults import Restart
 
@@ -57,7 +57,7 @@ def test_machines_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     space = Space(topology, subject.steps, kinds, profile_of("swarm"), faults_max=1, room=room)
     # From the second step on there is something to resume from, which lacks the optimizer.
     plan = next(
-        plan for plan in drawn(space, 0) if plan.faults[0].trigger == "step" and int(plan.faults[0].step or 0) > 2
+        plan for plan in drawn_plans(space, 0) if plan.faults[0].trigger == "step" and int(plan.faults[0].step or 0) > 2
     )
     with on_machines(subject.case):
         outcomes = [subject.run(FaultPlan()), subject.run(plan)]

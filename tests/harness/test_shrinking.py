@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.search import Acceptance, describe_plan
-from harness.search.drawing import Space, plans
+from harness.search.plan_strategy import Space, plans
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.shrinking import Verdicts, minimal, shrink_plan, simpler_faults
 from simulator import FaultPlan, Topology, UsageError

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from harness.search import Search, describe_plan
-from harness.search.drawing import Space
-from harness.search.outcome import Outcome
+from harness.search.outcome import PlanOutcome
+from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
-from harness.search.situations import Point, Shown
+from harness.search.situations import Point, RunSituations
 from harness.search.steering import Steering
 from simulator import FaultPlan, Topology
 
@@ -31,7 +31,7 @@ def _passed(task: str, incarnation: int, steps: int) -> list[Point]:
     return found
 
 
-def _run(plan: FaultPlan, topology: Topology, wrong: Wrong, steps: int = 6) -> Outcome:
+def _run(plan: FaultPlan, topology: Topology, wrong: Wrong, steps: int = 6) -> PlanOutcome:
     """Runs nothing: each fault strikes where its incarnation of the task comes there, and begins the next one."""
     met: list[Point | None] = []
     passed = [point for task in topology.tasks for point in _passed(task, 0, steps)]
@@ -47,11 +47,11 @@ def _run(plan: FaultPlan, topology: Topology, wrong: Wrong, steps: int = 6) -> O
         met.append(hits[0] if hits and alive else None)
         passed += points if incarnation and alive else []
     failed = wrong([point for point in met if point is not None])
-    return Outcome(
+    return PlanOutcome(
         "numbers" if failed else None,
         struck=tuple(point is not None for point in met),
         unfired=("so",) * met.count(None),
-        shown=Shown(tuple(passed), tuple(met)),
+        shown=RunSituations(tuple(passed), tuple(met)),
     )
 
 
@@ -116,6 +116,6 @@ def test_what_never_comes_is_given_up() -> None:
     """The negative control: nothing strikes, so each situation is tried twice, and what is left is drawn by chance."""
     space = Space(ALONE, 2, ("kill",), profile_of("situations"), faults_max=1)
     points = tuple(_passed("local:0", 0, 2))
-    hunt = Search(lambda _: Outcome(shown=Shown(met=(None,))), space, 60.0, points=points).go()
+    hunt = Search(lambda _: PlanOutcome(shown=RunSituations(met=(None,))), space, 60.0, points=points).go()
     assert hunt.tried == hunt.plans
     assert hunt.coverage.missing == list(points)

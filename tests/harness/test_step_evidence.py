@@ -18,22 +18,22 @@ from harness.evidence.steps import (
     GIVEN,
     EvidenceReader,
     EvidenceWriter,
-    Held,
-    Passed,
-    Place,
+    HeldVariable,
+    PlaceValue,
     RunEvidence,
     Segment,
     StepEvidence,
+    StepPlace,
 )
 from harness.evidence.trace import DrawSeen, RunTrace
-from harness.recording.steps.drawn import Repeats, Source
-from harness.recording.steps.ids import Ids
-from harness.recording.steps.joining import Apart, joined_draw, joined_rows, rows_axis, same_rows
-from harness.recording.steps.mixing import Examples
-from harness.running.resuming import segments_by_state
+from harness.recording.steps.draw_checks import DrawSource, Repeats
+from harness.recording.steps.example_ids import ExampleIds
+from harness.recording.steps.example_rows import ExampleRows
+from harness.recording.steps.row_joins import NotJoinable, joined_draw, joined_rows, rows_axis, same_rows
+from harness.running.resume_steps import segments_by_state
 
-_HERE = Source("RandomUniform", "train.py:3", by_keras=False, seeded=True)
-_PLACE = Place(DRAWN, 0, 0)
+_HERE = DrawSource("RandomUniform", "train.py:3", by_keras=False, seeded=True)
+_PLACE = StepPlace(DRAWN, 0, 0)
 
 
 def _rows(*numbers: float) -> Any:
@@ -49,8 +49,8 @@ def test_an_array_that_does_not_change_is_stored_once(tmp_path: Path) -> None:
     large = np.arange(1000, dtype=np.float32)
     for index in (1, 2):
         writer.begin(index)
-        held = Held("w", 0, "copies", (writer.put(large),))
-        words = Passed(Place(GIVEN, 0, 1), 0, (writer.put(np.array([b"one", b"two\0"], object)),))
+        held = HeldVariable("w", 0, "copies", (writer.put(large),))
+        words = PlaceValue(StepPlace(GIVEN, 0, 1), 0, (writer.put(np.array([b"one", b"two\0"], object)),))
         writer.publish(StepEvidence(index, (held,), (words,)))
     assert reader.steps == 2
     first, second = (reader.step(index) for index in (1, 2))
@@ -109,8 +109,8 @@ def _left(folder: Path, states: list[float], *, builds: int = 0, begins: float |
     return str(folder)
 
 
-def _held(writer: EvidenceWriter, value: float | None) -> Held:
-    return Held("w", 0, "copies", (writer.put(np.float32(value)),))
+def _held(writer: EvidenceWriter, value: float | None) -> HeldVariable:
+    return HeldVariable("w", 0, "copies", (writer.put(np.float32(value)),))
 
 
 def _part(folder: str) -> Part:
@@ -148,7 +148,7 @@ def test_a_step_is_published_again_with_what_came_later(tmp_path: Path) -> None:
     reported = (_held(writer, 1.0),)
     writer.publish(StepEvidence(1, reported=(reported,)))
     assert reader.steps == 1
-    given = Passed(_PLACE, 0, (writer.put(_rows(1, 2)),))
+    given = PlaceValue(_PLACE, 0, (writer.put(_rows(1, 2)),))
     writer.publish(StepEvidence(1, reported=(reported,), evaluations=((given,),)))
     run = RunEvidence([Segment((str(tmp_path / "steps"),))])
     step = run.step(1)
@@ -196,10 +196,10 @@ def test_a_draw_that_belongs_to_no_example_is_apart() -> None:
     """Unless all replicas have drawn the same; another shape is apart for another reason."""
     same, other = np.array([0.5]), np.array([0.25])
     assert joined_draw([same, same], np.zeros(1)) is same
-    with pytest.raises(Apart, match="numbers of its own") as own:
+    with pytest.raises(NotJoinable, match="numbers of its own") as own:
         joined_draw([same, other], np.zeros(1))
     assert own.value.is_own
-    with pytest.raises(Apart, match="arrays of shape") as shape:
+    with pytest.raises(NotJoinable, match="arrays of shape") as shape:
         joined_draw([np.zeros((2, 3)), np.zeros((2, 3))], np.zeros(3))
     assert not shape.value.is_own
 
@@ -207,7 +207,7 @@ def test_a_draw_that_belongs_to_no_example_is_apart() -> None:
 # ---------------------------------------------------------------------- draws
 
 
-def _look(repeats: Repeats, step: int, parts: list[Any], own: Any, source: Source = _HERE) -> list[DrawSeen]:
+def _look(repeats: Repeats, step: int, parts: list[Any], own: Any, source: DrawSource = _HERE) -> list[DrawSeen]:
     return list(repeats.look(source, (step, None), _PLACE, range(len(parts)), [[part] for part in parts], [own]))
 
 
@@ -218,7 +218,8 @@ def test_equal_draws_of_examples_are_seen_where_somebody_chose_the_seed() -> Non
     assert [seen.kind for seen in _look(Repeats(), 1, [one, one], own)] == ["equal"]
     assert _look(Repeats(), 1, [one, two], own) == []
     assert (
-        _look(Repeats(), 1, [one, one], own, Source("RandomUniform", "train.py:3", by_keras=False, seeded=False)) == []
+        _look(Repeats(), 1, [one, one], own, DrawSource("RandomUniform", "train.py:3", by_keras=False, seeded=False))
+        == []
     )
     assert _look(Repeats(), 1, [one > 2, one > 2], own > 2) == []
     assert _look(Repeats(), 1, [one, one], random.random((4, 3))) == []
@@ -252,13 +253,13 @@ def test_a_draw_that_comes_again_is_seen_unless_one_device_repeats_it_too() -> N
 def test_features_that_come_with_other_labels_are_mixed() -> None:
     """Each part by itself is right, in the step or over all of them."""
     x, y = _rows(1, 2, 3, 4), np.array([1, 2, 3, 4])
-    found = Examples().add([x, y[::-1]], [x, y])
+    found = ExampleRows().add([x, y[::-1]], [x, y])
     assert found is not None
     assert (found.rows, found.own, found.others, found.mixed) == (4, 4, 4, 4)
-    right = Examples()
+    right = ExampleRows()
     assert right.add([x[::-1], y[::-1]], [x, y]) is not None
     assert right.differing == 0
-    over_all = Examples()
+    over_all = ExampleRows()
     over_all.add([x[:2], y[2:]], [x[2:], y[2:]])
     over_all.add([x[2:], y[:2]], [x[:2], y[:2]])
     total = over_all.over_all()
@@ -279,7 +280,7 @@ def test_examples_that_are_changed_alike_each_time_are_not_drawn(
     weights: Sequence[list[float]], names: bool, changed: int
 ) -> None:
     """A part that no two examples have tells which one it is, and another part is not that one's."""
-    examples, x = Examples(), _rows(1, 2 if names else 1)
+    examples, x = ExampleRows(), _rows(1, 2 if names else 1)
     for given in weights:
         assert examples.add([x, np.array(given)], [x, np.array([1.0, 1.0 if names else 2.0])]) is not None
     total = examples.over_all()
@@ -289,7 +290,7 @@ def test_examples_that_are_changed_alike_each_time_are_not_drawn(
 
 def test_examples_that_are_padded_otherwise_are_not_changed() -> None:
     """Each replica pads its own batch."""
-    examples = Examples()
+    examples = ExampleRows()
     for _ in range(2):
         examples.add([_rows(1, 2), np.zeros((2, 3))], [_rows(1, 2), np.zeros((2, 4))])
     total = examples.over_all()
@@ -299,7 +300,7 @@ def test_examples_that_are_padded_otherwise_are_not_changed() -> None:
 
 def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> None:
     """A step may have others while all steps together have the same."""
-    examples = Examples()
+    examples = ExampleRows()
     assert examples.add([_rows(1, 2)], [_rows(3, 4)]) is not None
     assert examples.add([_rows(3, 4)], [_rows(1, 2)]) is not None
     total = examples.over_all()
@@ -310,7 +311,7 @@ def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> Non
 
 def _in_turn(orders: Sequence[Sequence[int]], own: Sequence[int], batch: int = 32) -> tuple[int, int, int]:
     """What is told of workers that read these, each its part of a batch, next to one device that reads others."""
-    part, examples = batch // len(orders), Examples()
+    part, examples = batch // len(orders), ExampleRows()
     for step in range(len(own) // batch):
         given = [number for order in orders for number in order[step * part : (step + 1) * part]]
         examples.add([np.array(given)], [np.array(own[step * batch : (step + 1) * batch])])
@@ -351,7 +352,7 @@ def test_examples_that_the_data_have_twice_may_come_again(seed: int) -> None:
 
 def test_ids_that_come_from_the_run_are_replaced_by_own_ones() -> None:
     """Those that are reported otherwise stay, and nothing is remembered beyond a report."""
-    ids = Ids()
+    ids = ExampleIds()
     ids.add(0, np.array([5, 6, 7, 8]), np.array([1, 2, 3, 4]))
     assert ids.own(((5, 6), (7, 8))) == ((1, 2, 3, 4),)
     assert ids.own(((5, 6), (7, 8))) is None

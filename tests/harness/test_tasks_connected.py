@@ -13,7 +13,7 @@ from harness.evidence.trace import RunTrace
 from harness.judging.laws import Case
 from harness.judging.laws.protocol import Judgement
 from harness.judging.laws.tasks_connected import LAW
-from harness.judging.tolerance import Exact
+from harness.judging.tolerance import ExactTolerance
 from harness.judging.verdict import Verdict
 from tests.harness._programs import exact
 from tests.harness._traces import client, step
@@ -34,7 +34,7 @@ def _links(carried: _Carried, seconds: float | None = 1.0, tasks: tuple[str, ...
 def _judge(links: Links, *clients: str, variables: bool = True) -> Judgement:
     found = {"variables": {"w": np.zeros(2)}} if variables else {"loss": 1.0}
     run = RunTrace(tuple(client(step(1, **found), task=task, clients=len(clients)) for task in clients))
-    return LAW.judge(Case(run, run, Exact(), links=links))
+    return LAW.judge(Case(run, run, ExactTolerance(), links=links))
 
 
 def _workers(links: Links, **options: Any) -> Judgement:
@@ -44,8 +44,8 @@ def _workers(links: Links, **options: Any) -> Judgement:
 def test_one_process_is_not_concerned() -> None:
     """It has no links; two tasks without a byte between them have."""
     run = RunTrace((client(step(1, loss=1.0), task="local:0", clients=1),))
-    assert not LAW.concerns(Case(run, run, Exact(), links=None))
-    assert LAW.concerns(Case(run, run, Exact(), links=Links((), ())))
+    assert not LAW.concerns(Case(run, run, ExactTolerance(), links=None))
+    assert LAW.concerns(Case(run, run, ExactTolerance(), links=Links((), ())))
 
 
 @pytest.mark.parametrize(("since", "opened"), [((900, 700), (0, 0)), ((10, 10), (1, 0)), ((10, 10), (0, 1))])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import ClientTrace, Final, Header, RunTrace
-from harness.judging.tolerance import FLOOR, REPORT, STATE, Derived, Exact, K, eps
+from harness.judging.tolerance import FLOOR, REPORT, STATE, DerivedTolerance, ExactTolerance, K, eps
 from tests.harness._traces import client, derived_case, step, variable
 
 
@@ -19,16 +19,16 @@ def _run(*losses: Any, dtype: str = "float32", final: Final | None = None) -> Ru
 
 def test_exact_tier_allows_nothing() -> None:
     """The exact tier has bound zero everywhere."""
-    assert Exact().name == "exact"
-    assert Exact().bound("variables", "w", None) == 0
-    assert "0" in Exact().describe()
+    assert ExactTolerance().name == "exact"
+    assert ExactTolerance().bound("variables", "w", None) == 0
+    assert "0" in ExactTolerance().describe()
 
 
 def test_bound_is_the_documented_formula() -> None:
     """A bound is K times the spread of that step plus FLOOR roundings of the value."""
     reference = _run(1.0, 2.0, 4.0)
     reruns = [_run(1.0, 2.25, 4.0), _run(1.0, 1.5, 4.125)]
-    tolerance = Derived(reference, reruns)
+    tolerance = DerivedTolerance(reference, reruns)
     unit = 2.0**-23
     assert tolerance.bound("loss", "loss", 2) == K * 0.5 + FLOOR * unit * 2
     assert tolerance.bound("loss", "loss", 3) == K * 0.125 + FLOOR * unit * 4  # the spread of step 2 is forgotten
@@ -42,7 +42,7 @@ def test_a_variable_of_one_step_has_fewer_roundings(follows: bool, floor: float)
     header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=follows)
     two = np.float32(2.0)
     run = RunTrace((ClientTrace(header, (step(1, loss=two, variables={"w": variable("w", two)}),)),))
-    tolerance = Derived(run, [])
+    tolerance = DerivedTolerance(run, [])
     bounds = [tolerance.bound("variables", "w", 1), tolerance.bound("loss", "loss", 1)]
     assert [float(bound.max()) for bound in bounds] == [floor * 2.0**-22, FLOOR * 2.0**-22]
 
@@ -53,40 +53,40 @@ def test_an_update_that_cancels_a_variable_is_as_large_as_that_was(follows: bool
     header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=follows)
     held = [variable("w", np.float32(each)) for each in (2.0, 2.0**-10, 8.0)]
     run = RunTrace((ClientTrace(header, tuple(step(k, variables={"w": w}) for k, w in enumerate(held, start=1))),))
-    tolerance, floor = Derived(run, []), STATE if follows else FLOOR
+    tolerance, floor = DerivedTolerance(run, []), STATE if follows else FLOOR
     bounds = [float(tolerance.bound("variables", "w", k).max()) for k in (1, 2, 3)]
     assert bounds == [floor * each * 2.0**-23 for each in (2.0, size, 8.0)]
 
 
 def test_bound_does_not_grow_with_the_number_of_elements() -> None:
     """A thousand copies of an element have the bound of one."""
-    small = Derived(_run([1.0, 2.0]), [_run([1.0, 2.5])])
-    large = Derived(_run([1.0, 2.0] * 1000), [_run([1.0, 2.5] * 1000)])
+    small = DerivedTolerance(_run([1.0, 2.0]), [_run([1.0, 2.5])])
+    large = DerivedTolerance(_run([1.0, 2.0] * 1000), [_run([1.0, 2.5] * 1000)])
     assert np.array_equal(np.tile(small.bound("loss", "loss", 1), 1000), large.bound("loss", "loss", 1))
 
 
 @pytest.mark.parametrize("dtype", ["int64", "int32", "bool"])
 def test_integers_stay_exact(dtype: str) -> None:
     """Integers have bound zero even when a rerun moved them."""
-    assert Derived(_run(1, dtype=dtype), [_run(0, dtype=dtype)]).bound("loss", "loss", 1) == 0
+    assert DerivedTolerance(_run(1, dtype=dtype), [_run(0, dtype=dtype)]).bound("loss", "loss", 1) == 0
 
 
 @pytest.mark.parametrize("bad", [float("inf"), float("nan")])
 def test_a_rerun_that_overflows_does_not_excuse_anything(bad: float) -> None:
     """Non-finite elements of reruns or reference are left out, so a bound is always finite."""
-    assert Derived(_run(1.0), [_run(bad)]).bound("loss", "loss", 1) == FLOOR * 2.0**-23
-    assert Derived(_run(bad), [_run(1.0)]).bound("loss", "loss", 1) == 0
+    assert DerivedTolerance(_run(1.0), [_run(bad)]).bound("loss", "loss", 1) == FLOOR * 2.0**-23
+    assert DerivedTolerance(_run(bad), [_run(1.0)]).bound("loss", "loss", 1) == 0
 
 
 def test_a_float32_loss_reported_as_python_float_keeps_its_rounding() -> None:
     """A float64 that is a float32 number at every step is allowed float32 roundings, any other is not."""
     rounded = float(np.float32(0.1))
-    assert Derived(_run(rounded, dtype="float64"), [_run(rounded, dtype="float64")]).bound("loss", "loss", 1) == (
-        FLOOR * 2.0**-23 * rounded
-    )
+    assert DerivedTolerance(_run(rounded, dtype="float64"), [_run(rounded, dtype="float64")]).bound(
+        "loss", "loss", 1
+    ) == (FLOOR * 2.0**-23 * rounded)
     for losses in ([0.1], [1.0, 0.1]):
         reference = _run(*losses, dtype="float64")
-        assert Derived(reference, [reference]).bound("loss", "loss", 1) == FLOOR * 2.0**-52 * losses[0]
+        assert DerivedTolerance(reference, [reference]).bound("loss", "loss", 1) == FLOOR * 2.0**-52 * losses[0]
 
 
 def _reported(*losses: float, coarsest: str | None = None) -> RunTrace:
@@ -102,7 +102,7 @@ def test_a_report_that_was_cast_has_the_rounding_of_the_cast_only() -> None:
     """A float32 loss reported as bfloat16 is allowed a few half steps of bfloat16: 5 % is wrong, a step is not."""
     low, above = 1.0, 1.0 + 2.0**-7  # neighbours in bfloat16
     reference = _reported(low)
-    tolerance = Derived(reference, [_reported(above, coarsest="float32"), _reported(low, coarsest="float32")])
+    tolerance = DerivedTolerance(reference, [_reported(above, coarsest="float32"), _reported(low, coarsest="float32")])
     bound = tolerance.bound("loss", "loss", 1)
     assert bound == FLOOR * 2.0**-23 + REPORT * 2.0**-7  # the rerun that rounding alone has moved adds nothing
     assert 2.0**-7 < bound < 0.02
@@ -111,14 +111,14 @@ def test_a_report_that_was_cast_has_the_rounding_of_the_cast_only() -> None:
 def test_a_spread_beyond_the_cast_still_counts() -> None:
     """What the rounding of a report cannot explain is the response of the training, which K multiplies."""
     reference = _reported(1.0)
-    tolerance = Derived(reference, [_reported(1.0 + 4 * 2.0**-7, coarsest="float32")])
+    tolerance = DerivedTolerance(reference, [_reported(1.0 + 4 * 2.0**-7, coarsest="float32")])
     assert tolerance.bound("loss", "loss", 1) == K * 3 * 2.0**-7 + FLOOR * 2.0**-23 + REPORT * 2.0**-7
 
 
 @pytest.mark.parametrize("coarsest", ["bfloat16", None])
 def test_a_program_that_computes_coarsely_keeps_its_roundings(coarsest: str | None) -> None:
     """Where layers compute in bfloat16 each operation rounds so; a rerun of an earlier version has not noted it."""
-    tolerance = Derived(_reported(1.0), [_reported(1.0, coarsest=coarsest)])
+    tolerance = DerivedTolerance(_reported(1.0), [_reported(1.0, coarsest=coarsest)])
     assert tolerance.bound("loss", "loss", 1) == FLOOR * 2.0**-7
 
 
@@ -132,7 +132,7 @@ def test_the_end_is_a_moment_like_any_other() -> None:
 
 def test_what_the_reference_never_recorded_has_no_room() -> None:
     """Unknown names, observables and steps have bound zero; reruns of another shape or length add nothing."""
-    tolerance = Derived(_run([1.0, 1.0], 1.0), [_run([1.0, 1.0, 9.0])])
+    tolerance = DerivedTolerance(_run([1.0, 1.0], 1.0), [_run([1.0, 1.0, 9.0])])
     assert tolerance.bound("loss", "other", 1) == 0
     assert tolerance.bound("loss", "loss", 7) == 0
     assert np.all(tolerance.bound("loss", "loss", 1) == FLOOR * 2.0**-23)
@@ -141,7 +141,7 @@ def test_what_the_reference_never_recorded_has_no_room() -> None:
 
 def test_without_reruns_only_roundings_are_allowed_for() -> None:
     """So a run is accepted by a reference that follows it, before anything is known of what noise does."""
-    tolerance = Derived(_run(1.0), [])
+    tolerance = DerivedTolerance(_run(1.0), [])
     assert np.all(tolerance.bound("loss", "loss", 1) == FLOOR * 2.0**-23)
     assert "with no rerun" in tolerance.describe()
 

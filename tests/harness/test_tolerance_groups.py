@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import RunTrace
-from harness.judging.tolerance import Derived, K
+from harness.judging.tolerance import DerivedTolerance, K
 from harness.judging.tolerance.groups import ALIKE_MIN, are_alone, group_sizes, group_units
 from tests.harness._traces import client, step
 
@@ -124,12 +124,12 @@ def _run(*values: Any) -> RunTrace:
 def test_an_accident_is_covered_by_what_was_usual_before() -> None:
     """The third loss happens not to move at all; as a share of its size it is given what the first two moved by."""
     reference, rerun = _run(4.0, 2.0, 1.0), _run(4.0 * (1 + 1e-5), 2.0 * (1 + 1e-5), 1.0)
-    bound = Derived(reference, [rerun]).bound("loss", "loss", 3)
+    bound = DerivedTolerance(reference, [rerun]).bound("loss", "loss", 3)
     assert bound == pytest.approx(K * 1e-5, rel=0.1)
 
 
 def test_a_later_step_does_not_loosen_an_earlier_one() -> None:
     """The first step keeps its tight bound however chaotic the training becomes."""
-    calm = Derived(_run(1.0, 1.0, 1.0), [_run(1.0 + 1e-6, 1.0, 1.0)])
-    wild = Derived(_run(1.0, 1.0, 1.0), [_run(1.0 + 1e-6, 1.5, 2.0)])
+    calm = DerivedTolerance(_run(1.0, 1.0, 1.0), [_run(1.0 + 1e-6, 1.0, 1.0)])
+    wild = DerivedTolerance(_run(1.0, 1.0, 1.0), [_run(1.0 + 1e-6, 1.5, 2.0)])
     assert calm.bound("loss", "loss", 1) == wild.bound("loss", "loss", 1)

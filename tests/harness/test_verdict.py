@@ -16,8 +16,8 @@ from harness.judging.diagnostics import details_of
 from harness.judging.explain import explain
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Finding, Judgement
-from harness.judging.tolerance import Exact
-from harness.judging.unknown import not_finite
+from harness.judging.not_finite import not_finite
+from harness.judging.tolerance import ExactTolerance
 from harness.judging.verdict import Verdict
 from harness.relations.proof import Counterexample, Proof, Suspect
 from tests.harness._traces import client, derived_case, exact_case, step
@@ -40,7 +40,7 @@ def _verdict(case: Case, **changes: Any) -> Verdict:
 
 def _one(loss: Any, reference: Any) -> Case:
     run, truth = (RunTrace((client(step(1, loss=np.float32(x))),)) for x in (loss, reference))
-    return Case(run, truth, Exact())
+    return Case(run, truth, ExactTolerance())
 
 
 def _broken(*findings: Finding) -> Verdict:
@@ -63,7 +63,7 @@ def test_an_honest_run_is_consistent(make: Any) -> None:
 def test_nothing_judged_is_not_consistent() -> None:
     """A verdict of which no law could be judged does not pass."""
     run = RunTrace((client(),))
-    verdict = _verdict(Case(run, run, Exact()))
+    verdict = _verdict(Case(run, run, ExactTolerance()))
     assert {judgement.status for judgement in verdict.judgements} == {"not_judged"}
     assert not verdict
     assert verdict.outcome == "abstained"
@@ -77,7 +77,7 @@ def test_agreement_among_replicas_alone_is_not_consistency() -> None:
     """Replicas that agree, in as many steps as the reference and finite, may all be wrong: nothing vouches for them."""
     empty = np.zeros(0, np.float32)
     run = RunTrace((client(step(1, loss=empty, variables={"w": [empty, empty]})),))
-    verdict = _verdict(Case(run, run, Exact()))
+    verdict = _verdict(Case(run, run, ExactTolerance()))
     assert {law.law for law in verdict.judgements if law.status == "held"} == {"steps_match_reference"}
     assert verdict.outcome == "abstained"
 
@@ -88,7 +88,7 @@ def test_a_reference_that_is_not_finite_is_said_first_and_is_not_consistent() ->
     for second, outcome in ((1.0, "abstained"), (2.0, "inconsistent")):
         reference = RunTrace((client(step(1, variables=partly)),))
         run = RunTrace((client(step(1, variables={"w": np.asarray([5.0, second], np.float32)})),))
-        verdict = _verdict(Case(run, reference, Exact()), abstained=not_finite(reference))
+        verdict = _verdict(Case(run, reference, ExactTolerance()), abstained=not_finite(reference))
         assert verdict.outcome == outcome
         assert not verdict
         first = details_of(verdict).splitlines()[1]

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness import MissingHardware, NothingObserved, StrategyCase, judged, strategy_case, verify
+from harness import MissingHardware, NothingObserved, StrategyCase, judgement, strategy_case, verify
 from harness.judging.verdict import Verdict
 from harness.running import observe
 from harness.subject.strategies import all_kinds
@@ -224,7 +224,7 @@ def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
     The run and the process that follows it are two of these. What it may be is asked once, when no more is wanted.
     """
     note, asked = str(tmp_path / "runs"), []
-    monkeypatch.setattr(judged, "explanation_of", lambda case, **options: asked.append(case))
+    monkeypatch.setattr(judgement, "explanation_of", lambda case, **options: asked.append(case))
 
     def train(strategy: Any, record: Any) -> None:
         import tensorflow as tf

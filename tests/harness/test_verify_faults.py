@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from harness import verify
 from harness.cli import _lockstep
 from harness.judging.verdict import Verdict
-from harness.saved import load_run
+from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import FaultPlan, Link, RunFailed, Topology, UsageError
 from simulator.faults import Crash, Fault, Kill, Nan

@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from harness import StrategyCase, strategy_case, verify
 from harness.cli import _lockstep
 from harness.evidence.parts import TRACES
-from harness.running.places import brought_if_failed, placed_program, record_directory
-from harness.subject.over import OVER_VARIABLE, Over
+from harness.running.machine_files import brought_if_failed, placed_program, record_directory
+from harness.subject.machines import OVER_VARIABLE, Over
 from harness.subject.program import Program
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, TaskError, UsageError
 from simulator.faults import Kill, MachineLost, Partition

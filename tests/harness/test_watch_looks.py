@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from harness.evidence.watched import Watched, read_watched
-from harness.recording.watch import Enough, Watch, Watching, looks
+from harness.evidence.watched_step import WatchedStep, read_watched
+from harness.recording.watch import Watch, WatchDone, WatchOrder, looks
 
 # AutoGraph leaves a function as it is where the warnings of Python 3.13 about its use of `ast` are errors.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
 
-def _watched(path: Path, times: int = 3) -> tuple[Watched, int]:
+def _watched(path: Path, times: int = 3) -> tuple[WatchedStep, int]:
     """What is seen of a function with a loop and a branch, and how many operations look."""
     import tensorflow as tf
 
-    watch = Watch(Watching(1, str(path)), "local:0", 1)
+    watch = Watch(WatchOrder(1, str(path)), "local:0", 1)
 
     @tf.function
     def step(x: Any) -> Any:
@@ -30,13 +30,13 @@ def _watched(path: Path, times: int = 3) -> tuple[Watched, int]:
     with watch.active():
         step(tf.constant([0.5, 0.25]))
         graph = step.get_concrete_function(tf.constant([0.5, 0.25])).graph
-        with pytest.raises(Enough):
+        with pytest.raises(WatchDone):
             watch.after_step(1)
     looking = sum(op.type in ("PyFunc", "EagerPyFunc") for op in graph.get_operations())
     return read_watched(path / "local-0.watched"), looking
 
 
-def _seen(watched: Watched, kind: str) -> list[int]:
+def _seen(watched: WatchedStep, kind: str) -> list[int]:
     """How many values each operation of a kind gave."""
     found = [op for op in watched.ops if op.type == kind]
     return [sum(taken.tensor in op.outputs for taken in watched.values) for op in found]
@@ -62,14 +62,14 @@ def test_what_the_harness_does_itself_is_not_seen(tmp_path: Path) -> None:
     """Also where it is carried out at once: the state of a run to which a reference is set is no update of a step."""
     import tensorflow as tf
 
-    watch = Watch(Watching(1, str(tmp_path)), "local:0", 1)
+    watch = Watch(WatchOrder(1, str(tmp_path)), "local:0", 1)
     variable = tf.Variable(1.0)
     with watch.active():
         variable.assign_add(2.0)
         with watch.silent():
             variable.assign(5.0)
         variable.assign_sub(3.0)
-        with pytest.raises(Enough):
+        with pytest.raises(WatchDone):
             watch.after_step(1)
     kinds = [op.type for op in read_watched(tmp_path / "local-0.watched").ops if op.type.startswith("Assign")]
     assert kinds == ["AssignAddVariableOp", "AssignSubVariableOp"]

@@ -12,7 +12,7 @@ import pytest
 from harness import verify
 from harness.evidence.trace import Seen
 from harness.recording.witness import Witness, all_seams
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
 from tests.harness._caught import fails_between
@@ -480,7 +480,7 @@ def test_what_is_written_together_belongs_to_its_own_step(in_a_task: dict[str, A
 
 def test_numbers_of_eight_steps_in_each_doubling_are_kept() -> None:
     """And of all of the first 16."""
-    gathered = Gathered(None, 1, pytest.fail)
+    gathered = WitnessState(None, 1, pytest.fail)
     kept = []
     for number in range(1, 257):
         gathered.number = number

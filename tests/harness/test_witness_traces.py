@@ -12,9 +12,9 @@ import pytest
 
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.reproduced import first_difference
-from harness.evidence.seen import completed
+from harness.evidence.reproducibility import first_difference
 from harness.evidence.trace import Array, ClientTrace, RunTrace, Seen, SeenVariable, Step, Value, merge, read_client
+from harness.evidence.witness_values import completed
 from harness.evidence.writing import write_client
 from harness.judging.align import aligned_cases
 from harness.judging.explain import explain

@@ -26,7 +26,7 @@ def test_messages_arrive_whole_however_the_bytes_are_cut(messages: list[control.
     """Any sequence of messages, cut into pieces anywhere, is received unchanged and in order."""
     stream = b"".join(control.encode(message) for message in messages)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=8)))
-    inbox = control.Inbox()
+    inbox = control.ControlInbox()
     received = []
     for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
         received += list(inbox.feed(stream[start:end]))

@@ -16,13 +16,13 @@ from multiprocess import forkserver as mp_forkserver
 
 from simulator import Cluster, Topology
 from simulator.launch import Forkserver, at_import, forkserver
-from simulator.machines.local.hearing import Ear
-from simulator.machines.local.undivided import undivided
+from simulator.machines.local.task_listener import TaskListener
+from simulator.machines.local.uninterrupted import uninterrupted
 from simulator.machines.local.warden import Warden
 from tests.simulator._wire import eventually
 
 # When a task has been forked: inside `multiprocess`, before the warden knows it, and before the run does.
-MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (Ear, "watch")]
+MOMENTS = [(mp_forkserver, "read_signed"), (Warden, "watch_group"), (TaskListener, "watch")]
 
 
 class Interrupted(BaseException):
@@ -102,13 +102,13 @@ def test_a_call_is_not_broken_off(interrupt: Callable[[], None]) -> None:
         done.append(signals)
         return "value"
 
-    assert undivided(partial(call, 0)) == "value"
+    assert uninterrupted(partial(call, 0)) == "value"
     for signals in (1, 3):
         with pytest.raises(Interrupted):
-            undivided(partial(call, signals))
+            uninterrupted(partial(call, signals))
     assert done == [0, 1, 3]
     with pytest.raises(ZeroDivisionError):
-        undivided(lambda: 1 / 0)
+        uninterrupted(lambda: 1 / 0)
 
 
 def test_a_call_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,5 +120,5 @@ def test_a_call_that_cannot_begin_is_not_waited_for(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(threading.Thread, "start", start)
     with pytest.raises(Interrupted):
-        undivided(lambda: done.append(1))
+        uninterrupted(lambda: done.append(1))
     assert done == []

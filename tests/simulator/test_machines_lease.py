@@ -15,11 +15,11 @@ import pytest
 
 from simulator.machines.far import checks
 from simulator.machines.far.checks import MachinesUnavailable, find_addresses, same_versions
-from simulator.machines.far.clock import Clock, better, measured
-from simulator.machines.far.lease import Lease, Watch
+from simulator.machines.far.clock import MachineClock, better, measured
+from simulator.machines.far.lease import Lease, LeaseWatch
 from simulator.machines.far.machine import FarMachine
 from simulator.machines.local import facts
-from simulator.site.main import Lease as SiteLease
+from simulator.site.main import SiteLease
 from simulator.site.meeting import Answering, reached
 from simulator.wire.site import FromSite, Peer, Up
 
@@ -77,15 +77,15 @@ def test_a_clock_is_known_within_its_error() -> None:
     assert clock.error == pytest.approx(0.002)
     assert abs(clock.offset - offset) <= clock.error
     assert abs(clock.offset - offset) > clock.error / 4
-    assert Clock(1000.0, 0.0).here(1002.5) == 2.5
+    assert MachineClock(1000.0, 0.0).here(1002.5) == 2.5
 
 
 def test_what_was_known_of_a_clock_is_used_while_it_is_better() -> None:
     """For as long as clocks have not parted by more than answers have come late now."""
-    known, again = Clock(1.0, 0.0005, 0.0), Clock(1.1, 0.001, 4.0)
+    known, again = MachineClock(1.0, 0.0005, 0.0), MachineClock(1.1, 0.001, 4.0)
     assert better(known, again, 4.0) is known
-    assert better(known, Clock(1.1, 0.001, 6.0), 6.0) is not known
-    assert better(known, Clock(1.0, 0.0005, 1.0), 1.0) is not known
+    assert better(known, MachineClock(1.1, 0.001, 6.0), 6.0) is not known
+    assert better(known, MachineClock(1.0, 0.0005, 1.0), 1.0) is not known
 
 
 def test_the_site_ends_its_tasks_before_the_run_gives_it_up() -> None:
@@ -93,7 +93,7 @@ def test_the_site_ends_its_tasks_before_the_run_gives_it_up() -> None:
     expired = threading.Event()
     lost: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
     beats: queue.SimpleQueue[FromSite] = queue.SimpleQueue()
-    watch = Watch(SHORT)
+    watch = LeaseWatch(SHORT)
     began = time.monotonic()
     assert watch.heard()
     site = SiteLease(beats.put, expired.set, every=SHORT.every, seconds=SHORT.seconds)
@@ -125,7 +125,7 @@ def test_a_lease_that_is_granted_lasts() -> None:
 def test_a_site_that_takes_long_to_start_is_not_given_up() -> None:
     """An allocation may have to be waited for; the lease begins with the first word."""
     lost = threading.Event()
-    watch = Watch(SHORT)
+    watch = LeaseWatch(SHORT)
     watch.begin(lambda why, at: lost.set())
     assert not lost.wait(2 * (SHORT.seconds + SHORT.margin))
     assert watch.heard()
@@ -136,7 +136,7 @@ def test_a_site_that_takes_long_to_start_is_not_given_up() -> None:
 def test_the_end_of_a_stream_names_the_machine_at_once() -> None:
     """Long before the lease is over."""
     lost: queue.SimpleQueue[tuple[str, float]] = queue.SimpleQueue()
-    watch = Watch(Lease())
+    watch = LeaseWatch(Lease())
     watch.begin(lambda why, at: lost.put((why, at)))
     watch.ended("exit code 255")
     assert lost.get(timeout=5)[0] == "exit code 255"

@@ -114,7 +114,7 @@ def test_only_a_result_may_be_of_any_size(monkeypatch: pytest.MonkeyPatch) -> No
     """What a function returns may be large, in whatever pieces it comes; with any other it is nonsense at once."""
     monkeypatch.setattr(framing, "_SMALL_BYTES_MAX", 99)
     message = control.encode(control.Result(value=bytes(100), at=1.0))
-    inbox = control.Inbox()
+    inbox = control.ControlInbox()
     assert [found for start in range(20) for found in inbox.feed(message[start : start + 1])] == []
     (result,) = inbox.feed(message[20:])
     assert isinstance(result, control.Result)

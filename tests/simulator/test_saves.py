@@ -343,4 +343,4 @@ def test_a_handler_of_signals_may_save(tmp_path: Path) -> None:
         connection = _Interrupted(lambda: agent.send(messages[1]), agent._connection)
         agent._connection = connection  # type: ignore[assignment]
         agent.send(messages[0])
-    assert list(control.Inbox().feed(connection.sent)) == messages
+    assert list(control.ControlInbox().feed(connection.sent)) == messages

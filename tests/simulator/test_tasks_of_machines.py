@@ -11,7 +11,7 @@ import pytest
 from simulator import Cluster, Topology, UsageError
 from simulator.launch.functions import Functions
 from simulator.machines.placement import Placement, at_once, placed
-from simulator.machines.protocol import Facts, Machine
+from simulator.machines.protocol import Machine, MachineFacts
 from simulator.run.options import Options
 from simulator.run.starter import Starter
 
@@ -21,7 +21,7 @@ TASKS = Topology(worker=3, ps=1, chief=1).tasks
 @dataclass(frozen=True)
 class _Machine:
     name: str
-    facts: Facts
+    facts: MachineFacts
 
 
 def test_tasks_go_to_machines_in_blocks() -> None:
@@ -46,7 +46,7 @@ def test_unknown_tasks_and_machines_are_refused(asked: dict[str, str]) -> None:
 
 def test_ranks_and_threads_are_those_of_the_machine() -> None:
     """Not of all tasks: those of another machine take neither cores nor GPUs from these."""
-    machines = [_Machine("a", Facts(cores=8)), _Machine("b", Facts(cores=9))]
+    machines = [_Machine("a", MachineFacts(cores=8)), _Machine("b", MachineFacts(cores=9))]
     placement = Placement(cast("list[Machine]", machines), placed(TASKS, ["a", "b"], {}))
     options = Options(timeout=1.0, preload=(), env={}, stream=False)
     topology = Topology(worker=3, ps=1, chief=1)

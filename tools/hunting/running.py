@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from harness.asked import Tier
+from harness.request import Tier
 from harness.search import Subject, describe_plan, subject_of
-from harness.search.drawing import Space, drawn
+from harness.search.plan_strategy import Space, drawn_plans
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.situations import Point
 from harness.search.steering import Steering
@@ -119,6 +119,6 @@ def _source(
     topology = subject.case.topology
     space = Space(topology, subject.steps, choose_kinds((), topology), profile_of(hunting.profile))
     if not space.profile.steered:
-        return None, drawn(space, hunting.seed)
+        return None, drawn_plans(space, hunting.seed)
     steering = Steering(space, points, hunting.seed)
     return steering, steering.plans()

@@ -19,13 +19,13 @@ from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, RunTrace, merge, read_client
 from harness.evidence.writing import write_client
-from harness.judging.judge import Judged, judge_parts
+from harness.judging.judge import JudgedRun, judge_parts
 from harness.judging.laws import all_laws
 from harness.judging.laws.protocol import FINDINGS_MAX, Finding
 from harness.judging.tolerance import Tolerance
 from harness.judging.verdict import Verdict
 from harness.running.cache import CACHE_VARIABLE
-from harness.saved import load_run
+from harness.saved_run import load_run
 from simulator import LockstepError, UsageError
 from simulator.machines.local.scratch import scratch
 from tools.sweeping.cases import Case
@@ -208,7 +208,7 @@ def _judge_changed(
         for file in _traces(changed):
             task = read_client(file).header.task
             write_client(file, next(client for client in clients if client.header.task == task))
-        judged: Judged = judge_parts(read_parts(changed), reference)
+        judged: JudgedRun = judge_parts(read_parts(changed), reference)
     finally:
         shutil.rmtree(changed)
     return tuple(finding for judgement in judged.judgements if judgement.law in _LAWS for finding in judgement.findings)

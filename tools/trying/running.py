@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness import verify
-from harness.cures import Uncured, cured
+from harness.cures import NoCure, try_cures
 from harness.judging.verdict import Verdict
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
@@ -124,8 +124,8 @@ def _cure(verdict: Verdict, trial: Trial, timeout: float) -> str:
         return Program.of(f"{file}:{trial.function}")
 
     asked = {"timeout": timeout, "explain": False, "prove": False}
-    found = cured(verdict, trial.file, changed, strategy_case(trial.strategy), **asked)
-    return "" if isinstance(found, Uncured) else found.diff
+    found = try_cures(verdict, trial.file, changed, strategy_case(trial.strategy), **asked)
+    return "" if isinstance(found, NoCure) else found.diff
 
 
 def _culprit(verdict: Verdict) -> Culprit | None:

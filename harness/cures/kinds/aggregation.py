@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source
+from harness.cures.protocol import NUMBERS, CureSource
 
 __all__ = ["CURE"]
 
@@ -21,7 +21,7 @@ class _Aggregation:
         "accumulation_off",
     )
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         every = [
             node
             for node in ast.walk(source.tree)

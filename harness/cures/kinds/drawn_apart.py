@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source, called
+from harness.cures.protocol import CureSource, called
 
 __all__ = ["CURE"]
 
@@ -16,7 +16,7 @@ _APART = 100_003
 class _DrawnApart:
     codes: tuple[str, ...] = ("draws", "identical_random_streams")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for call in source.nodes(ast.Call):
             if not called(call).startswith("stateless_"):
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, called
+from harness.cures.protocol import NUMBERS, CureSource, called
 
 __all__ = ["CURE"]
 
@@ -29,7 +29,7 @@ _MEANS = ("mean", "reduce_mean")
 class _Gathered:
     codes: tuple[str, ...] = (*NUMBERS, "divided_by_own_number", "mean_of_replica_means", "batch_statistics_local")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         calls = [call for call in source.nodes(ast.Call) if called(call) in (*_OF_ROWS, *_MEANS) and call.args]
         given = {call.args[0]: f"{source.context}.all_gather({source.of(call.args[0])}, axis=0)" for call in calls}
         alone = [call.args[0] for call in calls if called(call) in _OF_ROWS]

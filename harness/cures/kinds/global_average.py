@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source
+from harness.cures.protocol import NUMBERS, CureSource
 
 __all__ = ["CURE"]
 
@@ -22,7 +22,7 @@ class _GlobalAverage:
         "accumulation_off",
     )
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for call in source.calls(*_MEANS, line=source.line):
             # Without a size TensorFlow takes that of a replica's batch times the replicas.
             if len(call.args) == 1 and not call.keywords:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, called
+from harness.cures.protocol import NUMBERS, CureSource, called
 
 __all__ = ["CURE"]
 
@@ -23,12 +23,12 @@ class _GlobalStatistic:
         "batch_statistics_local",
     )
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for line in source.lines:
             for call in self._calls(source, line):
                 yield from (source.replaced(call, text) for text in _globally(source, call))
 
-    def _calls(self, source: Source, line: int) -> Iterator[ast.Call]:
+    def _calls(self, source: CureSource, line: int) -> Iterator[ast.Call]:
         """What reduces in a line, what is divided by first: whose sum is a count has the rest summed by the program."""
         found = list(source.calls(*_SUMS, *_MEANS, *_OTHERS, line=line))
         divisors = [
@@ -38,7 +38,7 @@ class _GlobalStatistic:
         yield from sorted(found, key=lambda call: id(call) not in inner)
 
 
-def _globally(source: Source, call: ast.Call) -> Iterator[str]:
+def _globally(source: CureSource, call: ast.Call) -> Iterator[str]:
     """What a reduction may be over all replicas, where the program goes on to add up, or to average, what they have."""
     tf, text = source.tensorflow, source.of(call)
     context = source.context

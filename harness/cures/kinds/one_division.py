@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, called, names_replicas
+from harness.cures.protocol import NUMBERS, CureSource, called, names_replicas
 
 __all__ = ["CURE"]
 
@@ -15,7 +15,7 @@ _REDUCTIONS = ("reduce", "all_reduce", "reduce_to")
 class _OneDivision:
     codes: tuple[str, ...] = (*NUMBERS, "loss_divided_by_replicas", "loss_divided_by_workers", "accumulation_off")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for node in source.nodes(ast.BinOp):
             if isinstance(node.op, ast.Div) and names_replicas(node.right):
                 yield from _undivided(source, node)
@@ -25,7 +25,7 @@ class _OneDivision:
                     yield from _summed(source, given)
 
 
-def _undivided(source: Source, node: ast.BinOp) -> Iterator[str]:
+def _undivided(source: CureSource, node: ast.BinOp) -> Iterator[str]:
     """What is divided by the replicas alone, or by them and another number."""
     product = node.right
     if isinstance(product, ast.BinOp) and isinstance(product.op, ast.Mult):
@@ -35,7 +35,7 @@ def _undivided(source: Source, node: ast.BinOp) -> Iterator[str]:
         yield source.replaced(node, source.of(node.left))
 
 
-def _summed(source: Source, given: ast.expr) -> Iterator[str]:
+def _summed(source: CureSource, given: ast.expr) -> Iterator[str]:
     if isinstance(given, ast.Constant) and str(given.value).upper() == "MEAN":
         yield source.replaced(given, '"SUM"')
     elif isinstance(given, ast.Attribute) and given.attr == "MEAN":

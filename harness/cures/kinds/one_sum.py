@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, called, names_replicas
+from harness.cures.protocol import NUMBERS, CureSource, called, names_replicas
 
 __all__ = ["CURE"]
 
@@ -22,7 +22,7 @@ class _OneSum:
         "loss_times_workers",
     )
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for node in source.nodes(ast.BinOp):
             if isinstance(node.op, ast.Mult):
                 for factor, other in ((node.right, node.left), (node.left, node.right)):

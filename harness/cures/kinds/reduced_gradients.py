@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source
+from harness.cures.protocol import NUMBERS, CureSource
 
 __all__ = ["CURE"]
 
@@ -15,7 +15,7 @@ _ASSIGNS = ("assign_sub", "assign_add")
 class _ReducedGradients:
     codes: tuple[str, ...] = (*NUMBERS, "gradients_not_reduced")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for call in source.calls("apply_gradients"):
             words = [word for word in call.keywords if word.arg not in _OFF]
             if len(words) < len(call.keywords):

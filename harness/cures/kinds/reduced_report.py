@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, called
+from harness.cures.protocol import NUMBERS, CureSource, called
 from harness.judging.culprit.kinds import REPORT
 
 __all__ = ["CURE"]
@@ -16,7 +16,7 @@ _LOCAL = "experimental_local_results"
 class _ReducedReport:
     codes: tuple[str, ...] = (*NUMBERS, REPORT.code, "metric_not_aggregated", "loss_times_replicas")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for part in source.nodes(ast.Subscript):
             call = part.value
             if isinstance(call, ast.Call) and called(call) == _LOCAL and isinstance(call.func, ast.Attribute):

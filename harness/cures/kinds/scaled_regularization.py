@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source
+from harness.cures.protocol import NUMBERS, CureSource
 
 __all__ = ["CURE"]
 
@@ -13,7 +13,7 @@ __all__ = ["CURE"]
 class _ScaledRegularization:
     codes: tuple[str, ...] = (*NUMBERS, "regularizer_times_replicas", "loss_times_replicas")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for term in source.nodes(ast.AugAssign):
             if isinstance(term.op, ast.Add):
                 yield _scaled(source, term.value)
@@ -23,7 +23,7 @@ class _ScaledRegularization:
                 yield _scaled(source, node.left)
 
 
-def _scaled(source: Source, node: ast.expr) -> str:
+def _scaled(source: CureSource, node: ast.expr) -> str:
     return source.replaced(node, f"{source.tensorflow}.nn.scale_regularization_loss({source.of(node)})")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import Source
+from harness.cures.protocol import CureSource
 
 __all__ = ["CURE"]
 
@@ -15,7 +15,7 @@ _OTHERS = ("OFF", "FILE", "AUTO")
 class _ShardedByData:
     codes: tuple[str, ...] = ("examples_duplicated", "examples_missing", "examples_at_other_steps")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for node in ast.walk(source.tree):
             if isinstance(node, ast.Attribute) and node.attr in _OTHERS and "AutoShardPolicy" in source.of(node):
                 yield source.replaced(node, f"{source.of(node.value)}.DATA")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source, targets
+from harness.cures.protocol import NUMBERS, CureSource, targets
 
 __all__ = ["CURE"]
 
@@ -19,13 +19,13 @@ _OPENS = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.With, ast.Try)
 class _SummedFirst:
     codes: tuple[str, ...] = (*NUMBERS, "clipped_before_reduce", "local_overflow_decision")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for statement in source.nodes(ast.stmt):
             if not isinstance(statement, _OPENS):
                 yield from _around(source, statement)
 
 
-def _around(source: Source, statement: ast.stmt) -> Iterator[str]:
+def _around(source: CureSource, statement: ast.stmt) -> Iterator[str]:
     known = source.gradients
     read = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
     for name in dict.fromkeys(read):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.cures.protocol import NUMBERS, Source
+from harness.cures.protocol import NUMBERS, CureSource
 
 __all__ = ["CURE"]
 
@@ -12,7 +12,7 @@ __all__ = ["CURE"]
 class _SynchronizedNormalization:
     codes: tuple[str, ...] = (*NUMBERS, "batch_statistics_local")
 
-    def changed(self, source: Source) -> Iterator[str]:
+    def changed(self, source: CureSource) -> Iterator[str]:
         for call in source.calls("BatchNormalization"):
             if all(word.arg != "synchronized" for word in call.keywords):
                 given = [*map(source.of, call.args), *(f"{word.arg}={source.of(word.value)}" for word in call.keywords)]

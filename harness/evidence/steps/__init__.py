@@ -1,9 +1,9 @@
 """What each step of a run began with, was given and drew: what another process needs to compute the same step."""
 
-from harness.evidence.steps.live import Live
-from harness.evidence.steps.loose import LooseWriter, loose_steps, renumbered
-from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence, Stored
+from harness.evidence.steps.live import LiveProcesses
+from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, numbered, segment_of
+from harness.evidence.steps.step_files import StepFileWriter, loose_steps, renumbered
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
 
 __all__ = [
@@ -11,15 +11,15 @@ __all__ = [
     "GIVEN",
     "EvidenceReader",
     "EvidenceWriter",
-    "Held",
-    "Live",
-    "LooseWriter",
-    "Passed",
-    "Place",
+    "HeldVariable",
+    "LiveProcesses",
+    "PlaceValue",
     "RunEvidence",
     "RunStep",
     "Segment",
     "StepEvidence",
+    "StepFileWriter",
+    "StepPlace",
     "Stored",
     "evidence_folder",
     "lead",

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Live"]
+__all__ = ["LiveProcesses"]
 
 _POLL_SECONDS = 0.003
 
 
-class Live(msgspec.Struct, frozen=True):
+class LiveProcesses(msgspec.Struct, frozen=True):
     """What is known of processes that still run.
 
     Attributes:

@@ -6,10 +6,10 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["DRAWN", "GIVEN", "Held", "How", "Passed", "Place", "StepEvidence", "Stored"]
+__all__ = ["DRAWN", "GIVEN", "HeldVariable", "How", "PlaceValue", "StepEvidence", "StepPlace", "Stored"]
 
 GIVEN, DRAWN = "given", "drawn"
-"""The kinds of `Place`."""
+"""The kinds of `StepPlace`."""
 
 How = Literal["copies", "sum", "mean", "own"]
 
@@ -28,7 +28,7 @@ class Stored(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class StepPlace(msgspec.Struct, frozen=True, array_like=True):
     """A place in a step: a call of `Strategy.run`, or a random operation in the function that its replicas run.
 
     Both are numbered in the order in which Python comes to them: `run` within the outermost call, `number` within the
@@ -41,21 +41,21 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     number: int
 
 
-class Passed(msgspec.Struct, frozen=True):
+class PlaceValue(msgspec.Struct, frozen=True):
     """What passed a place in a step on one replica, by its number over all tasks.
 
     What passes it again, as in a loop, has a record of its own, in the order of execution. Of a random operation
     `operation` is its name, and `parameters` are what its draws depend on besides seeds and shape, such as bounds.
     """
 
-    place: Place
+    place: StepPlace
     replica: int
     arrays: tuple[Stored, ...]
     operation: str = ""
     parameters: tuple[Stored, ...] = ()
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldVariable(msgspec.Struct, frozen=True):
     """What a variable held when a step began.
 
     `name` is what Keras or TensorFlow calls it, and it is the `number`-th of that name, from 0. `how` tells what the
@@ -84,14 +84,14 @@ class StepEvidence(msgspec.Struct, frozen=True):
     """
 
     index: int
-    before: tuple[Held, ...] = ()
-    passed: tuple[Passed, ...] = ()
-    reported: tuple[tuple[Held, ...], ...] = ()
+    before: tuple[HeldVariable, ...] = ()
+    passed: tuple[PlaceValue, ...] = ()
+    reported: tuple[tuple[HeldVariable, ...], ...] = ()
     eager: int | None = None
     done: bool = True
     trained: bool = True
-    own: tuple[Held, ...] = ()
-    evaluations: tuple[tuple[Passed, ...], ...] = ()
+    own: tuple[HeldVariable, ...] = ()
+    evaluations: tuple[tuple[PlaceValue, ...], ...] = ()
     worker: int | None = None
     original: int | None = None
     seen: bytes = b""

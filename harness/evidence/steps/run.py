@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.evidence.steps.live import Live
-from harness.evidence.steps.records import DRAWN, GIVEN, Held, Passed, Place, StepEvidence
+from harness.evidence.steps.live import LiveProcesses
+from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace
 from harness.evidence.steps.store import EvidenceReader
 
 __all__ = ["RunEvidence", "RunStep", "Segment", "lead", "numbered", "segment_of"]
 
-_Found = list[tuple[EvidenceReader, Passed]]
+_Found = list[tuple[EvidenceReader, PlaceValue]]
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class Segment(msgspec.Struct, frozen=True):
     folders: tuple[str, ...]
     after: int = 0
     skipped: int = 0
-    live: Live | None = None
+    live: LiveProcesses | None = None
 
 
 def segment_of(traces: Path) -> Segment:
@@ -65,9 +65,9 @@ class RunStep:
         self.original = found[0][1].original if found else None
         self.held = [(reader, each) for reader, step in found for each in step.before]
         self.reports = min((len(step.reported) for _, step in found), default=0)
-        self.recalled: Counter[tuple[Place, int]] = Counter()
+        self.recalled: Counter[tuple[StepPlace, int]] = Counter()
         self._found = found
-        self._passed: dict[Place, dict[int, _Found]] = {}
+        self._passed: dict[StepPlace, dict[int, _Found]] = {}
         for reader, step in found:
             for each in step.passed:
                 self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
@@ -86,11 +86,11 @@ class RunStep:
         ]
         return RunStep(self.index, self.segment, found if len(found) == len(self._found) else [])
 
-    def reported(self, number: int) -> list[tuple[EvidenceReader, Held]]:
+    def reported(self, number: int) -> list[tuple[EvidenceReader, HeldVariable]]:
         """What variables held at a report of the program's since this step, from 0."""
         return [(reader, each) for reader, step in self._found for each in step.reported[number]]
 
-    def replicas(self, place: Place) -> list[_Found]:
+    def replicas(self, place: StepPlace) -> list[_Found]:
         """What passed a place on each replica that came by, in the order of replicas and then of execution."""
         found = self._passed.get(place, {})
         return [found[replica] for replica in sorted(found)]
@@ -130,12 +130,12 @@ class RunStep:
         given = [found for place, found in self._passed.items() if place.kind == GIVEN and place.run == run]
         return max((len(passed) for found in given for passed in found.values()), default=1)
 
-    def of(self, place: Place, replica: int) -> _Found:
+    def of(self, place: StepPlace, replica: int) -> _Found:
         """What passed a place on one replica, in the order of execution."""
         return self._passed.get(place, {}).get(replica, [])
 
 
-def _own(held: Sequence[tuple[EvidenceReader, Held]]) -> Iterator[str]:
+def _own(held: Sequence[tuple[EvidenceReader, HeldVariable]]) -> Iterator[str]:
     """The variables of which not every copy holds the same, over all tasks."""
     copies: dict[tuple[str, int], set[bytes]] = {}
     for reader, each in held:
@@ -171,7 +171,7 @@ class RunEvidence:
         return [reader for _, readers in self._segments for reader in readers]
 
     @property
-    def live(self) -> Live | None:
+    def live(self) -> LiveProcesses | None:
         """What is known of the run while it goes on; None of one that has ended."""
         return self._segments[0][0].live if self._segments else None
 

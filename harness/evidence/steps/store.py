@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.errors import NoRoom
-from harness.evidence.mapped import looked_at, mapped
-from harness.evidence.steps.records import Passed, StepEvidence, Stored
+from harness.evidence.memory_map import map_file, note_access
+from harness.evidence.steps.records import PlaceValue, StepEvidence, Stored
 
 if TYPE_CHECKING:
     import numpy as np
@@ -161,20 +161,20 @@ class EvidenceReader:
         (length,) = _LENGTH.unpack_from(data)
         begin = _LENGTH.size + length + stored.begin
         piece = data[begin : begin + stored.size]
-        looked_at(stored.size)
+        note_access(stored.size)
         if stored.dtype == "object":
             found = np.empty(len(values := msgspec.msgpack.decode(piece, type=list[bytes])), object)
             found[:] = values
             return found.reshape(stored.shape)
         return np.frombuffer(piece, _dtype(stored.dtype)).reshape(stored.shape)
 
-    def arrays(self, passed: Passed) -> Sequence[np.ndarray[Any, Any]]:
+    def arrays(self, passed: PlaceValue) -> Sequence[np.ndarray[Any, Any]]:
         """What passed a place."""
         return [self.array(stored) for stored in passed.arrays]
 
     def _mapped(self, index: int) -> memoryview:
         if index not in self._files:
-            self._files[index] = mapped(self._folder / f"{index}{SUFFIX}")
+            self._files[index] = map_file(self._folder / f"{index}{SUFFIX}")
         return self._files[index]
 
 

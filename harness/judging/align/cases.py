@@ -12,18 +12,18 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from harness.evidence.batch_statistics import with_means
 from harness.evidence.observed import epoch_ends, per_epoch
-from harness.evidence.own_statistics import with_means
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.seen import completed, completed_parts, with_seen
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
-from harness.judging.align.apart import apart_of, told
-from harness.judging.align.killed import killed_case
+from harness.evidence.witness_values import completed, completed_parts, with_seen
+from harness.judging.align.corrupt_values import corrupt_values_of_case, restored
+from harness.judging.align.killed_part import killed_case
 from harness.judging.align.local_values import with_local_values_marked
+from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.align.overflow import overflown
-from harness.judging.align.resumed import interrupted_case
-from harness.judging.align.strikes import placed, restored
+from harness.judging.align.resumed_part import interrupted_case
 from harness.judging.interruption import Interruption
 from harness.judging.laws.protocol import Case, StruckAt
 from harness.judging.tolerance import tolerance_of
@@ -74,7 +74,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     """
     parts, reference, notes = _completed(parts, reference)
     number = 1 + len(parts.earlier)
-    done, apart = _Done(), apart_of(reference.trace)
+    done, apart = _Done(), steps_with_other_draws(reference.trace)
     cases: list[Case] = []
     struck: tuple[StruckAt, ...] = ()
     for k, part in enumerate(parts.earlier, start=1):
@@ -82,7 +82,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
             done.reached += part.furthest
             continue
         begin, case = killed_case(part, done.reached if k > 1 else 0, reference)
-        struck = (*restored(case, struck), *placed(case, part.struck))
+        struck = (*restored(case, struck), *corrupt_values_of_case(case, part.struck))
         cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=reference.follows))
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0, begin)
@@ -90,7 +90,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     last = _last_case(parts, reference, done)
     if reference.follows:
         apart |= overflown(last.reference, last.run)
-    struck = (*restored(last, struck), *placed(last, parts.struck))
+    struck = (*restored(last, struck), *corrupt_values_of_case(last, parts.struck))
     return (
         *cases,
         replace(

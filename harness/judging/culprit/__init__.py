@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from harness.judging.culprit.averaging import averaged_by
-from harness.judging.culprit.drawing import drawn_by
-from harness.judging.culprit.feeding import fed_by
-from harness.judging.culprit.find import Reported, find_culprit
-from harness.judging.culprit.next_look import next_look
-from harness.judging.culprit.packing import packed_by
+from harness.judging.culprit.average_line import average_culprit
+from harness.judging.culprit.draw_line import draw_culprit
+from harness.judging.culprit.find import WrongReport, find_culprit
+from harness.judging.culprit.layout_line import layout_culprit
+from harness.judging.culprit.pipeline_line import pipeline_culprit
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
+from harness.judging.culprit.watch_selection import next_look
 
 __all__ = [
     "Culprit",
     "Looked",
     "NoCulprit",
-    "Reported",
-    "averaged_by",
-    "drawn_by",
-    "fed_by",
+    "WrongReport",
+    "average_culprit",
+    "draw_culprit",
     "find_culprit",
+    "layout_culprit",
     "next_look",
-    "packed_by",
+    "pipeline_culprit",
 ]

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.evidence.watched import REPLICA, Op
-from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.sides import ARRIVED, Side, lines_of
+from harness.evidence.watched_step import REPLICA, Op
+from harness.judging.culprit.alignment import Alignment, OperationNode
+from harness.judging.culprit.client_step import ARRIVED, ClientStep, lines_of
 
 __all__ = ["carried_out_by", "only_some"]
 
 _GIVEN = ("Const", *ARRIVED)
 
 
-def only_some(aligned: Aligned, node: Node) -> Node | None:
+def only_some(aligned: Alignment, node: OperationNode) -> OperationNode | None:
     """The first operation before a sum over replicas that not every replica carried out, or None."""
     lines = lines_of(aligned.sides[node.client], aligned.op(node))
     found = []
     for client, side in enumerate(aligned.sides):
         sums = [op for op in side.watched.ops if op.type == aligned.op(node).type and lines_of(side, op) == lines]
-        found += [Node(client, op.number) for op in _before(side, sums) if len(carried_out_by(aligned, client, op)) > 0]
+        found += [
+            OperationNode(client, op.number)
+            for op in _before(side, sums)
+            if len(carried_out_by(aligned, client, op)) > 0
+        ]
     return min(found, key=lambda each: (each.number, each.client), default=None)
 
 
-def carried_out_by(aligned: Aligned, client: int, op: Op) -> tuple[int, ...]:
+def carried_out_by(aligned: Alignment, client: int, op: Op) -> tuple[int, ...]:
     """The replicas, counted over all clients, that carried out what this line says; none if all of them did."""
     if op.zone != REPLICA:
         return ()
@@ -41,7 +45,7 @@ def carried_out_by(aligned: Aligned, client: int, op: Op) -> tuple[int, ...]:
     return () if len(taken) == len(places) else tuple(taken)
 
 
-def _before(side: Side, sums: list[Op]) -> Iterator[Op]:
+def _before(side: ClientStep, sums: list[Op]) -> Iterator[Op]:
     """What the sums are computed from, in the replicas."""
     pending = [tensor for op in sums for tensor in op.inputs]
     seen = set(pending)

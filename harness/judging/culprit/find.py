@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.evidence.asked import Asked
 from harness.evidence.trace import Array
-from harness.evidence.watched import REPLICA, Op, Watched, digest_of, form_of
-from harness.judging.culprit.aligned import Aligned, Node
-from harness.judging.culprit.apart import kept_apart
+from harness.evidence.watch_request import WatchRequest
+from harness.evidence.watched_step import REPLICA, Op, WatchedStep, digest_of, form_of
+from harness.judging.culprit.alignment import Alignment, OperationNode
+from harness.judging.culprit.batch_norm import separate_statistics
 from harness.judging.culprit.branch import only_some
-from harness.judging.culprit.entering import other_examples
+from harness.judging.culprit.client_step import ClientStep, assigns
+from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.forward import forward_of
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told
-from harness.judging.culprit.sides import Side, assigns
-from harness.judging.culprit.walk import CALLS, EXAMPLES, Broken, Mode, Walk, Wanted, sinks
+from harness.judging.culprit.walk import CALLS, EXAMPLES, Mode, Walk, WantedTensor, WrongOperation, sinks
 
-__all__ = ["Reported", "find_culprit"]
+__all__ = ["WrongReport", "find_culprit"]
 
 _BY_ELEMENTS = (
     *("Add", "AddV2", "Sub", "Mul", "RealDiv", "DivNoNan", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Pow", "Neg"),
@@ -31,7 +31,7 @@ _HERE = "that run was on this machine, so what is wrong may be so on the machine
 
 
 @dataclass(frozen=True)
-class Reported:
+class WrongReport:
     """A value that was reported and is wrong; `whole` is false of one that each replica has a part of."""
 
     value: Array
@@ -39,15 +39,15 @@ class Reported:
 
 
 def find_culprit(
-    clients: Sequence[Watched],
-    reference: Watched,
-    noisy: Sequence[Watched],
-    wrong: Sequence[Reported] = (),
+    clients: Sequence[WatchedStep],
+    reference: WatchedStep,
+    noisy: Sequence[WatchedStep],
+    wrong: Sequence[WrongReport] = (),
     *,
     consistent: bool = False,
     elsewhere: bool = False,
     statistics: bool = False,
-    asked: Asked | None = None,
+    asked: WatchRequest | None = None,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
 
@@ -64,7 +64,7 @@ def find_culprit(
         asked: takes the operations that were not looked at and of which a value was asked for: as long as there are
             any, the answer may be another one once they are.
     """
-    aligned = Aligned(clients, reference, noisy, asked=asked)
+    aligned = Alignment(clients, reference, noisy, asked=asked)
     if elsewhere and wrong and not any(_holding(aligned.sides[0], each.value) for each in wrong):
         return NoCulprit(f"nothing of what was reported and is wrong came up again in a run that was watched; {_HERE}")
     if not aligned.counterparts:
@@ -72,13 +72,13 @@ def find_culprit(
     if other_examples(aligned.entering):
         return NoCulprit("the replicas were given other examples than the reference")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
-    first = Aligned(clients, reference, noisy, turns=1, asked=asked)
+    first = Alignment(clients, reference, noisy, turns=1, asked=asked)
     found = first_broken(first, wrong, on_read=not consistent)
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
-    if found is None and statistics and (kept := kept_apart(aligned)) is not None:
-        return told(aligned, Broken(kept, Mode.UNRELATED))
+    if found is None and statistics and (kept := separate_statistics(aligned)) is not None:
+        return told(aligned, WrongOperation(kept, Mode.UNRELATED))
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit(REPORT.says, kind=REPORT.code)
     if found is None:
@@ -96,13 +96,15 @@ def _begins(op: Op) -> bool:
     return assigns(op) or op.type == "ReadVariableOp"
 
 
-def first_broken(aligned: Aligned, wrong: Sequence[Reported] = (), *, on_read: bool = True) -> Broken | None:
+def first_broken(
+    aligned: Alignment, wrong: Sequence[WrongReport] = (), *, on_read: bool = True
+) -> WrongOperation | None:
     """The operation that came first of those that made assigned or reported values wrong."""
     back = _Back(aligned)
-    found: list[Broken] = []
+    found: list[WrongOperation] = []
     for node, mode, wanted in sinks(aligned, on_read=on_read):
         back.tell(node)
-        found += back.sources(mode, [wanted]) or [Broken(node, mode, back.summed(mode))]
+        found += back.sources(mode, [wanted]) or [WrongOperation(node, mode, back.summed(mode))]
     reported = _reported(aligned, wrong)
     for wanted in reported:
         found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
@@ -111,7 +113,7 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = (), *, on_read: b
     if not found:
         return None
 
-    def rank(broken: Broken) -> tuple[bool, bool, bool, int]:
+    def rank(broken: WrongOperation) -> tuple[bool, bool, bool, int]:
         """Positions in a batch are rightly others in each replica, so that whole numbers are blamed last."""
         node = broken.node
         return back.is_doubtful(node), broken.mode is not Mode.UNRELATED, aligned.is_whole(node), node.number
@@ -122,10 +124,10 @@ def first_broken(aligned: Aligned, wrong: Sequence[Reported] = (), *, on_read: b
     if aligned.op(first.node).differentiates:
         return _differentiated(aligned, back, first)
     branched = None if first.node in aligned.truths else only_some(aligned, first.node)
-    return first if branched is None else Broken(branched, first.mode)
+    return first if branched is None else WrongOperation(branched, first.mode)
 
 
-def _differentiated(aligned: Aligned, back: _Back, first: Broken) -> Broken:
+def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> WrongOperation:
     """A mistake in what is differentiated is one in the gradient too; the line to mend is the former's."""
     forward = forward_of(aligned, first.node)
     ways = [(first.mode, aligned.sides[0].watched.targets)]
@@ -133,7 +135,7 @@ def _differentiated(aligned: Aligned, back: _Back, first: Broken) -> Broken:
     # A loss that a right regularizer was added to is in no relation, though what was added up is.
     ways += [(Mode.UNRELATED, aligned.sides[0].watched.targets)]
     for mode, tensors in ways:
-        for made in back.sources(mode, [Wanted(tensor, whole=False) for tensor in tensors])[:1]:
+        for made in back.sources(mode, [WantedTensor(tensor, whole=False) for tensor in tensors])[:1]:
             earlier = replace(made, summed=first.summed)
             # What is differentiated may hold a gradient itself, which was made before it.
             further = aligned.op(made.node).differentiates and made.node.number < first.node.number
@@ -144,29 +146,29 @@ def _differentiated(aligned: Aligned, back: _Back, first: Broken) -> Broken:
 class _Back:
     """The ways back of both modes in the first client's operations."""
 
-    def __init__(self, aligned: Aligned) -> None:
+    def __init__(self, aligned: Alignment) -> None:
         self._aligned = aligned
         self._walks = {mode: Walk(aligned, 0, mode) for mode in Mode}
 
-    def summed(self, mode: Mode) -> Node | None:
+    def summed(self, mode: Mode) -> OperationNode | None:
         """A sum over replicas on the way."""
         return self._walks[mode].summed
 
-    def tell(self, node: Node) -> None:
+    def tell(self, node: OperationNode) -> None:
         """Let the operands of an operation be known by those of the reference's."""
         for walk in self._walks.values():
             walk.tell(self._aligned.op(node))
 
-    def sources(self, mode: Mode, starts: Sequence[Wanted]) -> list[Broken]:
+    def sources(self, mode: Mode, starts: Sequence[WantedTensor]) -> list[WrongOperation]:
         """The operations that made any of these wrong."""
         walk = self._walks[mode]
-        found: list[Broken] = []
+        found: list[WrongOperation] = []
         for node in walk.sources(starts):
             earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
-            found += earlier or [Broken(node, mode, walk.summed)]
+            found += earlier or [WrongOperation(node, mode, walk.summed)]
         return found
 
-    def is_innocent(self, broken: Broken) -> bool:
+    def is_innocent(self, broken: WrongOperation) -> bool:
         """Whether an operation cannot be wrong that is given what is right: then rounding hides what is not.
 
         What an element becomes follows from the same element, or row, of what it is computed from.
@@ -187,7 +189,7 @@ class _Back:
         # What each has of its own against what each has of its own, along another axis, are pairs of examples.
         return not split or bool(set.intersection(*({each.axis for each in rows} for rows in split)))
 
-    def is_doubtful(self, node: Node) -> bool:
+    def is_doubtful(self, node: OperationNode) -> bool:
         """Whether an operand may be right or a multiple, as far as rounding lets that be seen."""
         walk = self._walks[Mode.UNRELATED]
         for tensor in self._aligned.op(node).inputs:
@@ -197,19 +199,19 @@ class _Back:
                 return True
         return False
 
-    def reduced(self, wanted: Wanted) -> list[Broken]:
+    def reduced(self, wanted: WantedTensor) -> list[WrongOperation]:
         """The sum over replicas that gave a wrong value of right ones, where only the run has it."""
         walk = self._walks[Mode.UNRELATED]
-        blamed = Node(0, walk.blamed(wanted.tensor))
-        return [] if blamed in self._aligned.truths or not blamed.number else [Broken(blamed, Mode.UNRELATED)]
+        blamed = OperationNode(0, walk.blamed(wanted.tensor))
+        return [] if blamed in self._aligned.truths or not blamed.number else [WrongOperation(blamed, Mode.UNRELATED)]
 
-    def _extreme(self, node: Node) -> list[Broken]:
+    def _extreme(self, node: OperationNode) -> list[WrongOperation]:
         """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""
         walk = self._walks[Mode.UNRELATED]
         made = [walk.first_extreme(tensor) for tensor in walk.aligned_before(node)]
-        return [Broken(each, Mode.UNRELATED, walk.summed) for each in made if each is not None]
+        return [WrongOperation(each, Mode.UNRELATED, walk.summed) for each in made if each is not None]
 
-    def _multiplied(self, node: Node) -> list[Broken]:
+    def _multiplied(self, node: OperationNode) -> list[WrongOperation]:
         """What multiplied an operand by the number of replicas, of an operation in which that does not carry on.
 
         A root, or the sum with a constant, of a gradient that is twice as large as it should be is in no relation; nor
@@ -226,26 +228,26 @@ class _Back:
             same, wrong = any(each.kind == REPLICATED for each in facts), not any(each.right for each in facts)
             parts = any(each.kind == PARTIAL for each in facts) and made is not None and not made.differentiates
             if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
-                operands.append(Wanted(tensor, whole=True))
-        return [Broken(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
+                operands.append(WantedTensor(tensor, whole=True))
+        return [WrongOperation(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
 
 
-def _reported(aligned: Aligned, wrong: Sequence[Reported]) -> list[Wanted]:
+def _reported(aligned: Alignment, wrong: Sequence[WrongReport]) -> list[WantedTensor]:
     """The tensors that held what was reported, of several the latest; a number may have become one of Python's.
 
     But for what one replica has and others have not: no operation is wrong of which that was reported.
     """
     rest = [each for each in wrong if not _of_one_replica(aligned, each)]
     found = [(each, _holding(aligned.sides[0], each.value)) for each in rest]
-    return [Wanted(tensors[-1], each.whole) for each, tensors in found if tensors]
+    return [WantedTensor(tensors[-1], each.whole) for each, tensors in found if tensors]
 
 
-def _of_one_replica(aligned: Aligned, reported: Reported) -> bool:
+def _of_one_replica(aligned: Alignment, reported: WrongReport) -> bool:
     """Whether a value stands for all replicas that is only one's own."""
     return reported.whole and any(_is_part(aligned, tensor) for tensor in _holding(aligned.sides[0], reported.value))
 
 
-def _holding(side: Side, value: Array) -> list[int]:
+def _holding(side: ClientStep, value: Array) -> list[int]:
     """The tensors that held a value; without what a function gave, if an operation in it is known to have held it.
 
     Large models do not compute the same bits twice; then those that held nearly the same.
@@ -262,10 +264,10 @@ def _holding(side: Side, value: Array) -> list[int]:
     return inside or found
 
 
-def _is_part(aligned: Aligned, tensor: int) -> bool:
+def _is_part(aligned: Alignment, tensor: int) -> bool:
     """Whether each replica has a value of its own there, in whatever relation all of them are to the reference's."""
     op = aligned.sides[0].producer(tensor)
-    number = None if op is None or op.zone != REPLICA else aligned.truths.get(Node(0, op.number))
+    number = None if op is None or op.zone != REPLICA else aligned.truths.get(OperationNode(0, op.number))
     if op is None or number is None:
         return False
     place = op.outputs.index(tensor)

@@ -8,15 +8,15 @@ may bear the name of another one, which is not taken for it.
 
 from __future__ import annotations
 
-from harness.evidence.watched import Op
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import Op
+from harness.judging.culprit.alignment import Alignment, OperationNode
 
 __all__ = ["forward_of"]
 
 _TAPE = "gradient_tape/"
 
 
-def forward_of(aligned: Aligned, node: Node) -> Op | None:
+def forward_of(aligned: Alignment, node: OperationNode) -> Op | None:
     """The operation of whose gradient another one is a part; None where that cannot be told."""
     op = aligned.op(node)
     if _TAPE not in op.name:

@@ -20,12 +20,12 @@ __all__ = [
     "TWICE",
     "UPDATE",
     "WHOLE",
-    "Kind",
+    "MistakeKind",
 ]
 
 
 @dataclass(frozen=True)
-class Kind:
+class MistakeKind:
     """One of them.
 
     Attributes:
@@ -39,75 +39,75 @@ class Kind:
     cure: str
 
 
-MEAN = Kind(
+MEAN = MistakeKind(
     "mean_of_own_examples",
     "each replica computes a mean over its own examples, where one device has those of the global batch",
     'Put the mean together first: tf.distribute.get_replica_context().all_reduce("MEAN", mean) where all replicas have '
     "equally many examples, else the sum and the count, each by all_reduce, and then their quotient. A loss is "
     "divided by the global batch instead, with tf.nn.compute_average_loss(losses, global_batch_size=...).",
 )
-EXTREME = Kind(
+EXTREME = MistakeKind(
     "extreme_of_own_examples",
     "each replica takes the largest, or the smallest, of its own examples, where one device takes that of the global "
     "batch",
     "Gather what the replicas have and take it of that: tf.reduce_max(tf.distribute.get_replica_context().all_gather("
     "tf.expand_dims(extreme, 0), axis=0), axis=0).",
 )
-EXAMPLES = Kind(
+EXAMPLES = MistakeKind(
     "computed_over_own_examples",
     "each replica computes over its own examples what one device computes over the global batch",
     "Give each replica what all of them have: tf.distribute.get_replica_context().all_gather(x, axis=0) before what "
     "looks at several examples at once; or compute it for each example by itself.",
 )
-PARTS = Kind(
+PARTS = MistakeKind(
     "computed_before_the_sum",
     "each replica computes of its part of a sum what one device computes of the whole",
     'Add up first: tf.distribute.get_replica_context().all_reduce("SUM", gradients) before they are clipped, '
     "normalized or compared with a limit; and divide by the number of replicas what is added up once more afterwards.",
 )
-WHOLE = Kind(
+WHOLE = MistakeKind(
     "counted_by_each_replica",
     "each replica adds the whole of a term that is the same in all of them, and the replicas are then added up",
     "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does, or add it once, after the "
     "sum over the replicas.",
 )
-TWICE = Kind(
+TWICE = MistakeKind(
     "added_up_twice",
     "what is the same in all replicas is added up over them once more",
     "Leave out one of the two sums; an optimizer's apply_gradients and a variable with aggregation=SUM add up by "
     "themselves.",
 )
-NO_SUM = Kind(
+NO_SUM = MistakeKind(
     "parts_not_added_up",
     "the parts of the replicas add up to what is right, and something else than their sum is made of them",
     "Reduce parts of a sum with SUM: strategy.reduce(tf.distribute.ReduceOp.SUM, ...), all_reduce with SUM, or "
     "aggregation=tf.VariableAggregation.SUM. MEAN is for what each replica has whole.",
 )
-UPDATE = Kind(
+UPDATE = MistakeKind(
     "updated_by_each_replica",
     "each replica updates its copy of a variable by a part of its own",
     'Add up what is assigned: tf.distribute.get_replica_context().all_reduce("SUM", update), or make the variable with '
     "aggregation=tf.VariableAggregation.SUM; all_reduce with MEAN where each replica has a mean of its own examples.",
 )
-BRANCH = Kind(
+BRANCH = MistakeKind(
     "branch_of_each_replica",
     "replicas take different branches by what each of them has alone",
     'Decide by what all of them have: tf.distribute.get_replica_context().all_reduce("SUM", number) before the '
     "condition.",
 )
-STATE = Kind(
+STATE = MistakeKind(
     "state_of_each_replica",
     "replicas compute different results although everything that they are given is the same",
     "Give state that replicas share one value: draw random numbers by seeds that all of them have, and make variables "
     "in the strategy's scope.",
 )
-REPORT = Kind(
+REPORT = MistakeKind(
     "reported_by_one_replica",
     "what was reported is what one replica has; the others have other values",
     'Reduce it over the replicas: strategy.reduce("SUM", value, axis=None) for parts of a sum, "MEAN" for means of '
     "equally many examples; experimental_local_results(value)[0] is the first replica's.",
 )
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, MistakeKind] = {
     kind.code: kind for kind in (MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, TWICE, NO_SUM, UPDATE, BRANCH, STATE, REPORT)
 }
 """By their codes."""

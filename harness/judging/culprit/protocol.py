@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from harness.judging.culprit.kinds import KINDS, Kind
+from harness.judging.culprit.kinds import KINDS, MistakeKind
 from simulator.agent.places import place
 
 __all__ = ["Culprit", "Looked", "NoCulprit"]
@@ -94,7 +94,7 @@ class Looked:
     proved: str | None = None
 
     @property
-    def kind(self) -> Kind | None:
+    def kind(self) -> MistakeKind | None:
         """The kind of mistake that values prove; None where they prove none."""
         code = self.proved if self.culprit is None else self.culprit.kind
         return None if code is None else KINDS[code]

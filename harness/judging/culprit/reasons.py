@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.watched import REPLICA, Op
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import REPLICA, Op
+from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
+from harness.judging.culprit.client_step import assigns
 from harness.judging.culprit.kinds import (
     BRANCH,
     EXAMPLES,
@@ -20,11 +21,10 @@ from harness.judging.culprit.kinds import (
     TWICE,
     UPDATE,
     WHOLE,
-    Kind,
+    MistakeKind,
 )
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.sides import assigns
-from harness.judging.culprit.walk import Broken, Mode, Walk, is_extreme
+from harness.judging.culprit.walk import Mode, Walk, WrongOperation, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,8 +43,8 @@ _NUMBERS = {2: "two", 3: "three", 4: "four"}
 class _Scene:
     """An operation of the reference with the run's, and what comes in and out of them."""
 
-    aligned: Aligned
-    node: Node
+    aligned: Alignment
+    node: OperationNode
     op: Op
     inputs: tuple[tuple[frozenset[Relation], np.ndarray[Any, Any], list[np.ndarray[Any, Any]]], ...]
     relations: frozenset[Relation]
@@ -63,7 +63,7 @@ class _Scene:
         return f"the {_NUMBERS.get(self.replicas, self.replicas)}"
 
 
-def reason(aligned: Aligned, broken: Broken, summed: str | None) -> tuple[Kind | None, str]:
+def reason(aligned: Alignment, broken: WrongOperation, summed: str | None) -> tuple[MistakeKind | None, str]:
     """What is wrong with the result of an operation, and of which kind that is: the first that its values prove.
 
     Args:
@@ -79,12 +79,12 @@ def reason(aligned: Aligned, broken: Broken, summed: str | None) -> tuple[Kind |
     return None, _scaled(scene) if broken.mode is Mode.SCALED else _unrelated(scene)
 
 
-def _proved(scene: _Scene) -> tuple[Kind | None, str] | None:
+def _proved(scene: _Scene) -> tuple[MistakeKind | None, str] | None:
     every = ((kind, prove(scene)) for kind, prove in _PROOFS)
     return next(((kind, found) for kind, found in every if found is not None), None)
 
 
-def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
+def _scene(aligned: Alignment, node: OperationNode, summed: str | None) -> _Scene | None:
     number, op = aligned.truths.get(node), aligned.op(node)
     if number is None:
         return None
@@ -105,7 +105,7 @@ def _scene(aligned: Aligned, node: Node, summed: str | None) -> _Scene | None:
     return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed, len(inputs) == len(theirs.inputs))
 
 
-def _reduced(aligned: Aligned, node: Node) -> tuple[Kind | None, str]:
+def _reduced(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | None, str]:
     """Of what only the run does, such as a sum over replicas, by what goes into it."""
     if assigns(op := aligned.op(node)):
         return UPDATE, f"each replica gives its copy of variable {op.variable!r} what it computes from its own examples"
@@ -124,19 +124,19 @@ def _reduced(aligned: Aligned, node: Node) -> tuple[Kind | None, str]:
     return None, "what comes out over the replicas is not the reference's value"
 
 
-def _entering(aligned: Aligned, node: Node) -> frozenset[Relation]:
+def _entering(aligned: Alignment, node: OperationNode) -> frozenset[Relation]:
     """How the first value that it is computed from, and that is in any relation, is related to the reference's."""
     for tensor in Walk(aligned, node.client, Mode.UNRELATED).aligned_before(node):
         op = aligned.sides[node.client].producer(tensor)
         if op is not None and (
-            found := aligned.output(aligned.truths[Node(node.client, op.number)], op.outputs.index(tensor))
+            found := aligned.output(aligned.truths[OperationNode(node.client, op.number)], op.outputs.index(tensor))
         ):
             return found
     return frozenset()
 
 
 def _values(
-    aligned: Aligned, truth: int, given: list[tuple[int, int]]
+    aligned: Alignment, truth: int, given: list[tuple[int, int]]
 ) -> tuple[frozenset[Relation], np.ndarray[Any, Any], list[np.ndarray[Any, Any]]] | None:
     relations, values = aligned.related(truth, given), aligned.reference.values(truth)
     if relations is None:
@@ -314,7 +314,7 @@ def _measured(scene: _Scene, relation: Relation) -> float | None:
     return float(np.sum(truth * found)) / size if 0 < size < np.inf else None
 
 
-_PROOFS: tuple[tuple[Kind | None, Callable[[_Scene], str | None]], ...] = (
+_PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] = (
     (UPDATE, _updated_apart),
     (None, _begins_wrong),
     (None, _random),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["LARGEST", "PARTIAL", "REPLICATED", "SMALLEST", "SPLIT", "Order", "Relation", "holding"]
+__all__ = ["LARGEST", "PARTIAL", "REPLICATED", "SMALLEST", "SPLIT", "ExampleOrder", "Relation", "holding"]
 
 SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST = "split", "replicated", "partial", "largest", "smallest"
 
@@ -40,7 +40,7 @@ class Relation:
 
 
 @dataclass(frozen=True)
-class Order:
+class ExampleOrder:
     """Where the examples of the replicas, one replica's after another's, stand in the reference's batch."""
 
     rows: tuple[int, ...]
@@ -64,7 +64,7 @@ def holding(
     truth: np.ndarray[Any, Any],
     parts: Sequence[np.ndarray[Any, Any]],
     allowed: np.ndarray[Any, Any] | float,
-    order: Order | None = None,
+    order: ExampleOrder | None = None,
 ) -> frozenset[Relation]:
     """Every relation that holds of a value and its parts.
 
@@ -119,7 +119,7 @@ def _of_rows(
     truth: np.ndarray[Any, Any],
     parts: list[np.ndarray[Any, Any]],
     allowed: np.ndarray[Any, Any] | float,
-    order: Order | None,
+    order: ExampleOrder | None,
 ) -> set[Relation]:
     import numpy as np
 

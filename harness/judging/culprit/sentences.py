@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.watched import Frame, Op
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import Frame, Op
+from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
+from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
-from harness.judging.culprit.sides import ARRIVED, assigns
-from harness.judging.culprit.walk import Broken, is_extreme
+from harness.judging.culprit.walk import WrongOperation, is_extreme
 from simulator.agent.places import place
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _KINDS = {
 _PREFERRED = (SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST)
 
 
-def told(aligned: Aligned, broken: Broken) -> Culprit:
+def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     """What there is to say of an operation that made a step wrong."""
     op, side = aligned.op(broken.node), aligned.sides[broken.node.client]
     maker = side.maker(op)
@@ -76,13 +76,13 @@ def _scope(op: Op) -> str | None:
     return "/".join(scopes) or None
 
 
-def _summed(aligned: Aligned, broken: Broken) -> Frame | None:
+def _summed(aligned: Alignment, broken: WrongOperation) -> Frame | None:
     """The line that adds up what comes from an operation, if that was seen."""
     node = broken.summed
     return None if node is None else aligned.sides[node.client].caller(aligned.op(node))
 
 
-def _inputs(aligned: Aligned, node: Node) -> Iterator[str]:
+def _inputs(aligned: Alignment, node: OperationNode) -> Iterator[str]:
     """What each operand is, but for constants."""
     number = aligned.truths.get(node)
     op, side = aligned.op(node), aligned.sides[node.client]
@@ -99,7 +99,7 @@ def _inputs(aligned: Aligned, node: Node) -> Iterator[str]:
             yield f"{_called(aligned, node.client, producer)} is {_relation(relations, aligned.replicas)}"
 
 
-def _called(aligned: Aligned, client: int, op: Op | None) -> str:
+def _called(aligned: Alignment, client: int, op: Op | None) -> str:
     """What the program calls a value, where the line that made it says so."""
     if op is None or op.type in ARRIVED:
         return "what came in"
@@ -112,7 +112,7 @@ def _called(aligned: Aligned, client: int, op: Op | None) -> str:
     return f"{op.type} of {_at(frame)}" if frame is not None else op.type
 
 
-def _is_last(aligned: Aligned, client: int, op: Op) -> bool:
+def _is_last(aligned: Alignment, client: int, op: Op) -> bool:
     """Whether no later operation was made by the same line in the same place."""
     later = aligned.sides[client].watched.ops[op.number :]
     return not any(
@@ -136,7 +136,7 @@ def _relation(relations: frozenset[Relation], replicas: int) -> str:
     return f"{words}, and {times} the reference's"
 
 
-def _output(aligned: Aligned, node: Node) -> str:
+def _output(aligned: Alignment, node: OperationNode) -> str:
     """What an operation should have given, and what it gave: a number, or the one that is furthest off."""
     number, op = aligned.truths.get(node), aligned.op(node)
     if number is None and assigns(op):
@@ -159,7 +159,7 @@ def _output(aligned: Aligned, node: Node) -> str:
     return "no value of it was kept"
 
 
-def _assigned(aligned: Aligned, number: int) -> str:
+def _assigned(aligned: Alignment, number: int) -> str:
     theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
     for position, truth in enumerate(theirs.inputs):
         if truth and (values := aligned.reference.values(truth)):

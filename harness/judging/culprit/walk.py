@@ -12,12 +12,12 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from harness.evidence.trace import is_statistics
-from harness.evidence.watched import BATCHES, UPDATE, Op, Seen, form_of
-from harness.judging.culprit.aligned import Aligned, Node
+from harness.evidence.watched_step import BATCHES, UPDATE, Op, WatchedVariable, form_of
+from harness.judging.culprit.alignment import Alignment, OperationNode
+from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
-from harness.judging.culprit.sides import ARRIVED, assigns
 
-__all__ = ["CALLS", "EXAMPLES", "Broken", "Mode", "Walk", "Wanted", "is_multiple", "sinks"]
+__all__ = ["CALLS", "EXAMPLES", "Mode", "Walk", "WantedTensor", "WrongOperation", "is_multiple", "sinks"]
 
 
 # What adds up values of replicas, which the reference does not do.
@@ -48,16 +48,16 @@ class Status(Enum):
 
 
 @dataclass(frozen=True)
-class Broken:
+class WrongOperation:
     """Where it went wrong: an operation of the run, the mode that led to it, and a sum over replicas on the way."""
 
-    node: Node
+    node: OperationNode
     mode: Mode
-    summed: Node | None = None
+    summed: OperationNode | None = None
 
 
 @dataclass(frozen=True, order=True)
-class Wanted:
+class WantedTensor:
     """A value on the way back: a tensor, and whether all replicas should have the whole of it if they have the same.
 
     They should where it becomes a variable; elsewhere parts may well be equal.
@@ -79,18 +79,18 @@ class Walk:
         summed: the first sum over replicas that any way back has passed.
     """
 
-    def __init__(self, aligned: Aligned, client: int, mode: Mode) -> None:
+    def __init__(self, aligned: Alignment, client: int, mode: Mode) -> None:
         self._aligned = aligned
         self._client = client
         self._side = aligned.sides[client]
         self._mode = mode
         self._facts: dict[int, frozenset[Relation] | None] = {}
         self._counting: dict[int, bool] = {}
-        self.summed: Node | None = None
+        self.summed: OperationNode | None = None
 
-    def sources(self, starts: Iterable[Wanted]) -> list[Node]:
+    def sources(self, starts: Iterable[WantedTensor]) -> list[OperationNode]:
         """The operations that made any of these wrong, in the order in which Python made them."""
-        operands: dict[Wanted, list[Wanted]] = {}
+        operands: dict[WantedTensor, list[WantedTensor]] = {}
         begin = [start for start in starts if start.tensor]
         pending = list(begin)
         while pending:
@@ -98,14 +98,14 @@ class Walk:
             if wanted not in operands and self._status(wanted) is not Status.RIGHT:
                 operands[wanted] = self._operands(wanted)
                 pending += operands[wanted]
-        found: dict[Wanted, frozenset[int]] = {}
+        found: dict[WantedTensor, frozenset[int]] = {}
         # Whatever an operation is given was made before it.
         for wanted in sorted(operands, key=lambda each: self._when(each.tensor)):
             found[wanted] = frozenset[int]().union(*(found.get(each, frozenset()) for each in operands[wanted]))
             if not found[wanted] and self._status(wanted) is Status.WRONG:
                 found[wanted] = frozenset({self.blamed(wanted.tensor)})
         numbers = frozenset[int]().union(*(found.get(start, frozenset()) for start in begin))
-        return [Node(self._client, number) for number in sorted(numbers)]
+        return [OperationNode(self._client, number) for number in sorted(numbers)]
 
     def blamed(self, tensor: int) -> int:
         """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
@@ -119,7 +119,7 @@ class Walk:
         return 0 if made is None else made.number
 
     def _is_aligned(self, op: Op) -> bool:
-        return Node(self._client, op.number) in self._aligned.truths
+        return OperationNode(self._client, op.number) in self._aligned.truths
 
     def _is_sum(self, op: Op) -> bool:
         return op.type.startswith(_SUMS) and not self._is_aligned(op)
@@ -128,12 +128,12 @@ class Walk:
         op = self._side.producer(tensor)
         return 0 if op is None else op.number
 
-    def _operands(self, wanted: Wanted) -> list[Wanted]:
+    def _operands(self, wanted: WantedTensor) -> list[WantedTensor]:
         op = self._side.producer(wanted.tensor)
         if op is None:
             return []
         if self._is_sum(op) and (self.summed is None or op.number < self.summed.number):
-            self.summed = Node(self._client, op.number)
+            self.summed = OperationNode(self._client, op.number)
         if op.type in ARRIVED:
             return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
         if op.type.startswith(CALLS) and (inside := self._origin(wanted.tensor, op)):
@@ -174,7 +174,7 @@ class Walk:
 
     def _of_output(self, tensor: int) -> frozenset[Relation] | None:
         op = self._side.producer(tensor)
-        if op is None or (truth := self._aligned.truths.get(Node(self._client, op.number))) is None:
+        if op is None or (truth := self._aligned.truths.get(OperationNode(self._client, op.number))) is None:
             return None
         position = op.outputs.index(tensor)
         if position >= len(self._aligned.reference.by_number[truth].outputs):
@@ -183,7 +183,7 @@ class Walk:
 
     def tell(self, op: Op) -> None:
         """Let operands be known by how they are related to those of the reference's operation."""
-        number = self._aligned.truths.get(Node(self._client, op.number))
+        number = self._aligned.truths.get(OperationNode(self._client, op.number))
         if number is None:
             return
         theirs = self._aligned.reference.by_number[number]
@@ -197,7 +197,7 @@ class Walk:
             if all(each for _, each in given):
                 self._facts[tensor] = self._aligned.related(theirs.inputs[position], given)
 
-    def _status(self, wanted: Wanted) -> Status:
+    def _status(self, wanted: WantedTensor) -> Status:
         relations = self.facts(wanted.tensor)
         if relations is None:
             return Status.UNKNOWN
@@ -233,7 +233,7 @@ class Walk:
             seen.update(op.inputs)
         return False
 
-    def aligned_before(self, node: Node) -> list[int]:
+    def aligned_before(self, node: OperationNode) -> list[int]:
         """The tensors that an operation computes from, as far back as those that the reference has too."""
         pending, found, seen = list(self._aligned.op(node).inputs), list[int](), set[int]()
         while pending:
@@ -248,11 +248,11 @@ class Walk:
                 pending += op.inputs
         return found
 
-    def first_extreme(self, tensor: int) -> Node | None:
+    def first_extreme(self, tensor: int) -> OperationNode | None:
         """Where a value came from that is a part of which the largest, or the smallest, counts."""
         found = None
         while (op := self._side.producer(tensor)) is not None and is_extreme(self.facts(tensor) or frozenset()):
-            found = Node(self._client, op.number)
+            found = OperationNode(self._client, op.number)
             tensor = next((each for each in op.inputs if is_extreme(self.facts(each) or frozenset())), 0)
         return found
 
@@ -275,7 +275,7 @@ def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
     return bool(relations) and not any(relation.right for relation in relations)
 
 
-def sinks(aligned: Aligned, *, on_read: bool = True) -> Iterator[tuple[Node, Mode, Wanted]]:
+def sinks(aligned: Alignment, *, on_read: bool = True) -> Iterator[tuple[OperationNode, Mode, WantedTensor]]:
     """Assignments that give a variable what it does not have in the reference: how that is wrong, and of what.
 
     Args:
@@ -299,7 +299,7 @@ def sinks(aligned: Aligned, *, on_read: bool = True) -> Iterator[tuple[Node, Mod
                 yield (
                     nodes[0],
                     mode,
-                    Wanted(given[0][1][position], whole=variable is None or variable.kind != "on_read"),
+                    WantedTensor(given[0][1][position], whole=variable is None or variable.kind != "on_read"),
                 )
 
 
@@ -312,7 +312,7 @@ _GIVEN = {
 }
 
 
-def _wrong(relations: frozenset[Relation], variable: Seen | None) -> Mode | None:
+def _wrong(relations: frozenset[Relation], variable: WatchedVariable | None) -> Mode | None:
     if variable is not None and variable.kind == "on_read":
         given = _GIVEN.get(variable.aggregation)
         if given is None or given & relations:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.diagnostics.details import details_of
-from harness.judging.diagnostics.making import diagnostic_of
+from harness.judging.diagnostics.from_verdict import diagnostic_of
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.diagnostics.text import diagnostic_text, text_of
 

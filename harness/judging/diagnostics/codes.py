@@ -9,7 +9,7 @@ from importlib import import_module
 
 from harness.judging import laws
 from harness.judging.culprit.kinds import KINDS
-from harness.judging.diagnostics.making import NOT_JUDGED, REFUTED
+from harness.judging.diagnostics.from_verdict import NOT_JUDGED, REFUTED
 from harness.judging.explain import all_rules, says
 from harness.judging.explain.causes import all_causes
 from harness.judging.known_issues import registry

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 from harness.judging.diagnostics.details import heading, resolved
-from harness.judging.diagnostics.making import diagnostic_of
+from harness.judging.diagnostics.from_verdict import diagnostic_of
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.facts import WIDTH, Facts
 

@@ -10,7 +10,7 @@ from functools import cache
 from types import ModuleType
 from typing import TypeVar
 
-from harness.judging.explain._told import readings
+from harness.judging.explain._replica_values import readings
 from harness.judging.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
 
 __all__ = ["Attempt", "Case", "Explanation", "Rule", "all_rules", "closest", "explain", "says"]

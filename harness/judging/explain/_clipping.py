@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from harness.judging.explain._prediction import check, judged
 from harness.judging.explain._reductions import factor_of_truth, factors_of
 from harness.judging.explain._response import combined, exceeding, excess, paired, span
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt
 
 __all__ = ["SAME_NORM", "in_moments", "in_variables", "listed", "norm_of"]
@@ -29,7 +29,7 @@ def listed(norms: Sequence[float]) -> str:
     return ", ".join(f"{norm:.6g}" for norm in norms)
 
 
-def _unseen(view: View, moments: bool) -> tuple[int, dict[str, str], list[list[Floats]]] | None:
+def _unseen(view: CaseView, moments: bool) -> tuple[int, dict[str, str], list[list[Floats]]] | None:
     """Gradients were recorded before clipping and are right: the step, what follows them, and the parts by replica."""
     step = view.origin("variables")
     if step is None or step not in view.steps("gradients") or view.wrong("gradients", step) or view.drifted(step):
@@ -41,7 +41,7 @@ def _unseen(view: View, moments: bool) -> tuple[int, dict[str, str], list[list[F
     return step, pairs, [[part[replica] for part in parts] for replica in range(view.replicas)]
 
 
-def in_moments(rule: str, view: View) -> Attempt | None:
+def in_moments(rule: str, view: CaseView) -> Attempt | None:
     """The first moments hold a sum of parts, each with the factor that brings it down to one common norm."""
     found = _unseen(view, moments=True)
     if found is None or found[0] != min(view.steps("variables")):
@@ -73,7 +73,7 @@ def in_moments(rule: str, view: View) -> Attempt | None:
     )
 
 
-def in_variables(rule: str, view: View) -> Attempt | None:
+def in_variables(rule: str, view: CaseView) -> Attempt | None:
     """The variables are off by unequal amounts of each part, the larger a gradient the more."""
     import numpy as np
 
@@ -99,7 +99,7 @@ def in_variables(rule: str, view: View) -> Attempt | None:
     )
 
 
-def _may_be_clipped(view: View, step: int, names: Sequence[str], norms: Sequence[float]) -> bool:
+def _may_be_clipped(view: CaseView, step: int, names: Sequence[str], norms: Sequence[float]) -> bool:
     """Whether what left the reduction holds every shortened gradient with one norm, which no other one exceeds."""
     factors = factors_of(view, step, names)
     if factors is None:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from harness.judging.explain.causes import Named, cause_of
+from harness.judging.explain.causes import NamedCause, cause_of
 from harness.judging.explain.protocol import Case, Explanation
 from harness.ledger import Aligned, aligned
 
-__all__ = ["Amiss", "amiss", "explained", "listed", "shard_tail"]
+__all__ = ["WrongExamples", "amiss", "explained", "listed", "shard_tail"]
 
 _SHOWN_MAX = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Amiss:
+class WrongExamples:
     """A run whose examples differ from the reference's: where from on, and how over the whole run."""
 
     case: Case
@@ -25,12 +25,12 @@ class Amiss:
     missing: Counter[int]
 
     @property
-    def cause(self) -> Named | None:
+    def cause(self) -> NamedCause | None:
         """Which mistake in the input pipeline it is."""
         return cause_of(self.case)
 
 
-def amiss(case: Case) -> Amiss | None:
+def amiss(case: Case) -> WrongExamples | None:
     """None when a client recorded no examples or nothing is wrong; a mere change of order counts as wrong.
 
     What steps consumed that only one of the two has taken is nothing wrong with the examples of a run whose other steps
@@ -45,7 +45,7 @@ def amiss(case: Case) -> Amiss | None:
     steps = [] if both.asynchronous else both.by_step.groups()
     # Where the steps in common are right, the difference lies in steps that only one of them has.
     others = sorted(set(both.run.reached) ^ set(both.reference.reached))
-    return Amiss(
+    return WrongExamples(
         case,
         both,
         (steps or others or [1])[0],
@@ -69,7 +69,7 @@ def shard_tail(case: Case) -> bool:
     return partial or cause_of(case) is not None
 
 
-def explained(rule: str, found: Amiss, what: str, hint: str) -> Explanation:
+def explained(rule: str, found: WrongExamples, what: str, hint: str) -> Explanation:
     """What was found and its cause; without a cause, where to look."""
     # Of what is left after a death causes in the pipeline say nothing: the steps before would show them too.
     cause = None if found.case.interruption is not None else found.cause

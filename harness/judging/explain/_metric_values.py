@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 
 __all__ = ["examples_seen", "fraction", "own_values", "whole"]
 
 
-def examples_seen(view: View, step: int | None) -> list[int] | None:
+def examples_seen(view: CaseView, step: int | None) -> list[int] | None:
     """How many examples each replica has seen up to and including a step; at the end: in all."""
     steps = [other for other in view.moments if other is not None and (step is None or other <= step)]
     shards = [view.shards(other) for other in steps]
@@ -33,7 +33,7 @@ def fraction(array: Floats, denominator: int) -> bool:
     return bool(np.all(np.abs(times - np.round(times)) <= 1e-6 * np.maximum(1.0, np.abs(times))))
 
 
-def own_values(view: View, step: int | None, name: str) -> Iterator[tuple[int, Floats]]:
+def own_values(view: CaseView, step: int | None, name: str) -> Iterator[tuple[int, Floats]]:
     """Each replica's value: of a mean metric's state (total over count), or of the loss that it contributed."""
     steps = [other for other in view.steps("loss") if step is None or other <= step]
     state = _state(view, step)
@@ -56,7 +56,7 @@ def own_values(view: View, step: int | None, name: str) -> Iterator[tuple[int, F
             yield replica, sum(values[1:], values[0]) / len(values)
 
 
-def _state(view: View, step: int | None) -> tuple[list[Floats], list[Floats]] | None:
+def _state(view: CaseView, step: int | None) -> tuple[list[Floats], list[Floats]] | None:
     names = view.names("variables", step)
     total = next(
         (name for name in names if name.endswith("total") and len(view.copies(step, name)) == view.replicas), None

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from harness.evidence.comparing import ratios
-from harness.judging.explain._view import Floats, View, view_of
+from harness.judging.explain._view import CaseView, Floats, view_of
 from harness.judging.explain.protocol import Attempt, Case, Explanation
 from harness.judging.tolerance import eps
 
 __all__ = ["Check", "Predicting", "check", "evident", "judged", "undone"]
 
-_Model = Callable[[View], "Iterable[Attempt | None]"]
+_Model = Callable[[CaseView], "Iterable[Attempt | None]"]
 
 _ROUNDINGS = 16.0
 """Roundings by which a prediction may differ from what the program computed, relative to the largest number in it.
@@ -42,7 +42,7 @@ class Check:
     size: float = 0.0
 
 
-def check(view: View, observable: str, step: int | None, name: str, predicted: Floats, gain: float = 1.0) -> Check:
+def check(view: CaseView, observable: str, step: int | None, name: str, predicted: Floats, gain: float = 1.0) -> Check:
     """The prediction of one value; `gain` is what the prediction multiplies its inputs, and so their bounds, by."""
     return Check(
         view.value(observable, step, name),
@@ -53,7 +53,7 @@ def check(view: View, observable: str, step: int | None, name: str, predicted: F
     )
 
 
-def undone(view: View, observable: str, step: int | None, name: str, restored: Floats, gain: float = 1.0) -> Check:
+def undone(view: CaseView, observable: str, step: int | None, name: str, restored: Floats, gain: float = 1.0) -> Check:
     """The same with the roles changed: undoing the mistake should restore the reference's value from the run's."""
     forward = check(view, observable, step, name, restored, gain)
     return replace(forward, observed=forward.reference, reference=forward.observed)

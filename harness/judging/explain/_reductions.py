@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from harness.judging.explain._response import combined, span
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 
 __all__ = ["factor_of_truth", "factors_of"]
 
@@ -13,7 +13,7 @@ _OFF = 1e-4
 """How far, relative to what came out, a sum of the parts may be from it: rounding of float32, and not another value."""
 
 
-def factors_of(view: View, step: int, names: Sequence[str]) -> list[float] | None:
+def factors_of(view: CaseView, step: int, names: Sequence[str]) -> list[float] | None:
     """By replica, the factor with which its gradients stand in what left the reductions of a step.
 
     Equal ones are a sum or a mean of what the tapes gave; others show what was done to a replica's gradients before
@@ -27,7 +27,7 @@ def factors_of(view: View, step: int, names: Sequence[str]) -> list[float] | Non
     return _fitting(view.reduced(step), known) if len(known) == len(names) else None
 
 
-def factor_of_truth(view: View, step: int, names: Sequence[str]) -> float | None:
+def factor_of_truth(view: CaseView, step: int, names: Sequence[str]) -> float | None:
     """The factor with which the reference's gradients came out of its reduction; None if that was not seen."""
     factors = _fitting(view.reduced_truth(step), [[view.truth("gradients", step, name)] for name in names])
     return None if factors is None else factors[0]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 
 from harness.judging.explain._prediction import Check, check
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 
 __all__ = [
     "all_count",
@@ -42,7 +42,7 @@ def is_first_moment(name: str) -> bool:
     return _FIRST_MOMENT.search(name) is not None
 
 
-def paired(view: View, step: int, moments: bool = False) -> dict[str, str]:
+def paired(view: CaseView, step: int, moments: bool = False) -> dict[str, str]:
     """The variable of each gradient: the one of its name and shape, else the next of its shape in recorded order.
 
     Variables without names are numbered among all, and gradients among those that a tape was asked for. Instead of the
@@ -77,7 +77,7 @@ def responses(step: int) -> list[tuple[str, Callable[[Floats], Floats]]]:
     return [("a constant times", lambda g: g), *(first if step == 1 else [])]
 
 
-def slopes(view: View) -> tuple[str, int, list[str]] | None:
+def slopes(view: CaseView) -> tuple[str, int, list[str]] | None:
     """Where wrong gradients first show: (observable, step, names).
 
     Without recorded gradients the optimizer's first moments stand in at the first step, after which they are a constant
@@ -91,18 +91,18 @@ def slopes(view: View) -> tuple[str, int, list[str]] | None:
     return ("variables", step, names) if set(names) & set(view.wrong("variables", step)) else None
 
 
-def scaled(view: View, observable: str, step: int, names: Sequence[str], factor: float) -> list[Check]:
+def scaled(view: CaseView, observable: str, step: int, names: Sequence[str], factor: float) -> list[Check]:
     """The prediction that values are the reference's times a factor."""
     return [check(view, observable, step, name, factor * view.truth(observable, step, name), factor) for name in names]
 
 
-def excess(view: View, observable: str, step: int, names: Iterable[str]) -> list[Floats]:
+def excess(view: CaseView, observable: str, step: int, names: Iterable[str]) -> list[Floats]:
     """By how much values exceed the reference's."""
     return [view.value(observable, step, name) - view.truth(observable, step, name) for name in names]
 
 
 def exceeding(
-    view: View, observable: str, step: int, names: Iterable[str], by: Iterable[Floats], gain: float = 1.0
+    view: CaseView, observable: str, step: int, names: Iterable[str], by: Iterable[Floats], gain: float = 1.0
 ) -> list[Check]:
     """The prediction by how much values exceed the reference's."""
     return [

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from harness.evidence.observed import Observed, epoch_ends, history, is_integer
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.interruption import Interruption
 from harness.judging.laws.updates_counted import COUNTERS
 
@@ -24,7 +24,7 @@ _History = Mapping["int | None", Mapping[str, Observed]]
 class Resumption:
     """An interrupted run's resumed part; all steps are the reference's."""
 
-    view: View
+    view: CaseView
     found: Interruption
     first: int
 
@@ -93,7 +93,7 @@ def last_of(name: str) -> str:
     return name.rpartition("/")[2].partition(":")[0].partition("#")[0]
 
 
-def resumption_of(view: View) -> Resumption | None:
+def resumption_of(view: CaseView) -> Resumption | None:
     """The resumption in a case; None if it was not interrupted, or nothing comparable was recorded after it."""
     found = view.case.interruption
     reached = [*view.steps("variables"), *view.steps("loss")]

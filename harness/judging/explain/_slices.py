@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from harness.judging.explain._response import combined, paired, span
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 
 __all__ = ["WHOLE", "groups", "rate"]
 
@@ -13,7 +13,7 @@ WHOLE = 1e-3
 """How far a fitted number may be from a whole number, or the reference from its fit, relative to itself."""
 
 
-def groups(view: View) -> list[list[int]] | None:
+def groups(view: CaseView) -> list[list[int]] | None:
     """The steps that make up each update of the reference, when there are several to one."""
     import numpy as np
 
@@ -32,7 +32,7 @@ def groups(view: View) -> list[list[int]] | None:
     return [list(range(step - size + 1, step + 1)) for step in updates] if size > 1 and updates[0] >= size else None
 
 
-def rate(view: View, updates: list[list[int]], pairs: dict[str, str]) -> float | None:
+def rate(view: CaseView, updates: list[list[int]], pairs: dict[str, str]) -> float | None:
     """How far the reference moves per unit of summed gradient, if it moves by SGD or by momentum."""
     import numpy as np
 
@@ -52,12 +52,12 @@ def rate(view: View, updates: list[list[int]], pairs: dict[str, str]) -> float |
     return None
 
 
-def _moved(view: View, name: str, step: int) -> Floats:
+def _moved(view: CaseView, name: str, step: int) -> Floats:
     """By how much the reference moves a variable in a step, from what that begins with."""
     return view.truth("variables", step, name) - view.begun(step, name)
 
 
-def _before(view: View, name: str, step: int, size: int) -> Floats:
+def _before(view: CaseView, name: str, step: int, size: int) -> Floats:
     """By how much an update moved a variable which ended when a step began."""
     return view.begun(step, name) - view.begun(step - size, name)
 

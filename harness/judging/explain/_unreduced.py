@@ -18,7 +18,7 @@ from harness.judging.explain._response import (
     scaled,
     span,
 )
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt
 
 __all__ = ["all_moved", "mean_is_right", "one_gradient"]
@@ -27,13 +27,13 @@ _FEW = 1e-3
 """A share of the largest factor that is as good as none."""
 
 
-def _summed_means(view: View, step: int) -> bool:
+def _summed_means(view: CaseView, step: int) -> bool:
     """Whether the parts are means, so that their recorded sum is the number of replicas too large."""
     attempt = judged("", "", scaled(view, "gradients", step, view.names("gradients", step), view.replicas))
     return attempt is not None and attempt.ratio <= 1
 
 
-def one_gradient(rule: str, view: View, step: int) -> Iterator[Attempt | None]:
+def one_gradient(rule: str, view: CaseView, step: int) -> Iterator[Attempt | None]:
     """All copies agree, and are off as one replica's gradient is off from the gradient of all.
 
     What is off may be some of the variables, such as the biases, where the others' gradients were reduced.
@@ -92,13 +92,13 @@ def _is_multiple(own: Sequence[Floats], right: Sequence[Floats]) -> bool:
     return rest <= _FEW * max(float(np.abs(mine).max(initial=0.0)) for mine in own)
 
 
-def _was_changed(view: View, step: int, names: list[str]) -> bool:
+def _was_changed(view: CaseView, step: int, names: list[str]) -> bool:
     """Whether a reduction was seen of what the program had made of the gradients, such as smaller ones by a branch."""
     factors = [abs(factor) for factor in factors_of(view, step, names) or ()]
     return bool(factors) and min(factors) > _FEW * max(factors) and min(factors) < (1 - _FEW) * max(factors)
 
 
-def mean_is_right(rule: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
+def mean_is_right(rule: str, view: CaseView, step: int, drifting: list[str]) -> Attempt | None:
     """Where an update is linear in the gradient, the copies' mean is what the mean gradient would have led to."""
     import numpy as np
 
@@ -119,7 +119,7 @@ def mean_is_right(rule: str, view: View, step: int, drifting: list[str]) -> Atte
     )
 
 
-def all_moved(rule: str, view: View, step: int, drifting: list[str]) -> Attempt | None:
+def all_moved(rule: str, view: CaseView, step: int, drifting: list[str]) -> Attempt | None:
     """Every copy has moved, and none to where it was or should be."""
     for name in drifting:
         copies = view.copies(step, name)

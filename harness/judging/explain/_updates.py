@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.evidence.observed import is_integer
 from harness.judging.explain._prediction import Check
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.laws.updates_counted import counter
 
 __all__ = ["Counts", "changed_by", "counts"]
@@ -44,7 +44,7 @@ class Counts:
         return ", ".join(said)
 
 
-def counts(view: View) -> Counts:
+def counts(view: CaseView) -> Counts:
     """What is known of the numbers of updates."""
     steps = [len(trace.clients[0].steps) for trace in (view.case.run, view.case.reference)]
     scheduled = [client.counters.scheduled for client in view.case.run.clients if client.counters.scheduled is not None]
@@ -59,7 +59,7 @@ def counts(view: View) -> Counts:
     )
 
 
-def _end(view: View) -> tuple[int | None, int | None, list[str]] | None:
+def _end(view: CaseView) -> tuple[int | None, int | None, list[str]] | None:
     """The last moment at which each recorded variables, in the run and in the reference, and the floating variables."""
     ours, truth = view.run["variables"], view.reference["variables"]
     if not ours or not truth:
@@ -73,7 +73,7 @@ def _last(steps: Mapping[int | None, object]) -> int | None:
     return [*steps][-1]
 
 
-def changed_by(view: View, times: int) -> Iterator[tuple[int, list[Check]]]:
+def changed_by(view: CaseView, times: int) -> Iterator[tuple[int, list[Check]]]:
     """For each of the reference's updates: the prediction that it was applied `times` times more often.
 
     What an update does is the reference's change from one step to the next, which is the same wherever updates commute.

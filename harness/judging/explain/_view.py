@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.comparing import compare
 from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments
 from harness.evidence.trace import Step, Value, Variable
-from harness.judging.laws._begun import begun
+from harness.judging.laws._initial_values import initial_values
 from harness.judging.laws.protocol import Case
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from harness.judging.explain.protocol import Attempt
 
-__all__ = ["Floats", "View", "view_of"]
+__all__ = ["CaseView", "Floats", "view_of"]
 
 if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]
@@ -27,7 +27,7 @@ else:
 
 
 @dataclass(frozen=True)
-class View:
+class CaseView:
     """A case, taken apart. All arrays are float64, all steps are the reference's."""
 
     case: Case
@@ -66,7 +66,7 @@ class View:
         return _wide(self.case.tolerance.bound(observable, name, step))
 
     @cached_property
-    def attempts(self) -> dict[Callable[[View], Any], list[Attempt]]:
+    def attempts(self) -> dict[Callable[[CaseView], Any], list[Attempt]]:
         """What models have made of this case: who explains asks twice."""
         return {}
 
@@ -155,7 +155,7 @@ class View:
         known = [start for start in starts if start is not None]
         if len(known) < max(2, len(starts)):
             return {}
-        every = zip(*begun(known), strict=True)
+        every = zip(*initial_values(known), strict=True)
         values = {
             each[0].name: [_wide(one.value.numpy()) for one in each]
             for each in every
@@ -211,13 +211,13 @@ def _wide(array: np.ndarray[Any, Any]) -> Floats:
     return np.real(array).astype(np.float64)
 
 
-_latest: list[View] = []
+_latest: list[CaseView] = []
 _LATEST_MAX = 2
 """Each rule asks for the view of a case, of which there are two readings."""
 
 
-def view_of(case: Case) -> View:
+def view_of(case: Case) -> CaseView:
     """The view of a case; the latest ones are kept."""
-    found = next((view for view in _latest if view.case is case), None) or View(case)
+    found = next((view for view in _latest if view.case is case), None) or CaseView(case)
     _latest[:] = [found, *(view for view in _latest if view is not found)][:_LATEST_MAX]
     return found

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Check, undone
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 
 __all__ = ["reweighted", "uneven"]
 
 
-def uneven(view: View, step: int) -> list[int] | None:
+def uneven(view: CaseView, step: int) -> list[int] | None:
     """Examples per replica, when they are not the same everywhere."""
     shards = view.shards(step)
     counts = [] if shards is None else [len(shard) for shard in shards]
     return counts if len(set(counts)) > 1 else None
 
 
-def reweighted(view: View, observable: str, step: int, shares: list[float], divided: bool) -> Iterable[Check]:
+def reweighted(view: CaseView, observable: str, step: int, shares: list[float], divided: bool) -> Iterable[Check]:
     """The reference's value from the parts: each is a mean, divided by the number of replicas or not."""
     import numpy as np
 

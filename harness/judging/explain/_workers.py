@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 
 __all__ = ["apart", "of_workers"]
 
 
-def of_workers(view: View, step: int, name: str) -> list[Floats] | None:
+def of_workers(view: CaseView, step: int, name: str) -> list[Floats] | None:
     """A variable's value on each of several workers; None where replicas of a worker have different ones."""
     clients, copies = view.case.run.clients, view.copies(step, name)
     counts = [client.header.local_replicas for client in clients]
@@ -24,7 +24,7 @@ def of_workers(view: View, step: int, name: str) -> list[Floats] | None:
     return found
 
 
-def apart(view: View, name: str, values: Sequence[Floats]) -> str:
+def apart(view: CaseView, name: str, values: Sequence[Floats]) -> str:
     """The values of workers in words, in the first element that is not the same for all."""
     import numpy as np
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness.judging.explain._prediction import Predicting, judged
 from harness.judging.explain._response import combined, exceeding, excess, multiple, paired, scaled, slopes, span
 from harness.judging.explain._slices import WHOLE, groups, rate
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -21,7 +21,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = groups(view)
     if found is None:
         yield from _factors(view)
@@ -29,7 +29,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         yield from _slices(view, found)
 
 
-def _slices(view: View, updates: list[list[int]]) -> Iterable[Attempt | None]:
+def _slices(view: CaseView, updates: list[list[int]]) -> Iterable[Attempt | None]:
     """The variables are off by whole numbers of slices, or by a fraction of all; what one slice does is known from "
     "the reference.
     """
@@ -59,7 +59,7 @@ def _slices(view: View, updates: list[list[int]]) -> Iterable[Attempt | None]:
         )
 
 
-def _all_times(view: View, times: float, slices: int) -> str | None:
+def _all_times(view: CaseView, times: float, slices: int) -> str | None:
     for whole in range(2, _FACTOR_MAX + 1):
         named = {view.replicas: "the number of replicas", slices: "the number of slices",
                  slices * view.replicas: "slices times replicas"}.get(whole, "a whole number")  # fmt: skip
@@ -77,7 +77,7 @@ def _each_times(times: list[float]) -> str | None:
     return f"the slices count {', '.join(map(str, whole))} times instead of once each"
 
 
-def _factors(view: View) -> Iterable[Attempt | None]:
+def _factors(view: CaseView) -> Iterable[Attempt | None]:
     """Slices within a step: all gradients are off by one whole number that is neither replicas nor workers."""
     found = slopes(view)
     if found is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.evidence.own_statistics import own_statistics
+from harness.evidence.batch_statistics import own_statistics
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -23,7 +23,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     step = view.first_wrong("variables")
     if view.replicas < 2 or step is None:
         return
@@ -37,7 +37,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         yield _smaller_variance(view, step, mean, variance)
 
 
-def _copies_apart(view: View, step: int, mean: str) -> Attempt | None:
+def _copies_apart(view: CaseView, step: int, mean: str) -> Attempt | None:
     """What is right is the mean of the replicas' moving means, and what is kept is the first replica's."""
     copies = view.copies(step, mean)
     if len(copies) != view.replicas or mean not in view.drifted(step):
@@ -59,7 +59,7 @@ def _copies_apart(view: View, step: int, mean: str) -> Attempt | None:
     )
 
 
-def _variance(view: View, step: int, mean: str) -> str | None:
+def _variance(view: CaseView, step: int, mean: str) -> str | None:
     """The moving variance that belongs to a moving mean."""
     match = _MEAN.search(mean)
     name = "" if match is None else mean[: match.start()] + match[0].replace("mean", "variance") + mean[match.end() :]
@@ -67,7 +67,7 @@ def _variance(view: View, step: int, mean: str) -> str | None:
     return next((found for found in names if match is not None and found in view.names("variables", step)), None)
 
 
-def _weights(view: View, step: int) -> list[float]:
+def _weights(view: CaseView, step: int) -> list[float]:
     shards = view.shards(step)
     counts = [1] * view.replicas if shards is None else [len(shard) for shard in shards]
     return [count / sum(counts) for count in counts] if sum(counts) else [1 / view.replicas] * view.replicas
@@ -79,7 +79,7 @@ def _weighted(weights: list[float], copies: list[Floats]) -> Floats:
     return np.asarray(np.sum([weight * copy for weight, copy in zip(weights, copies, strict=True)], axis=0))
 
 
-def _total_variance(view: View, step: int, mean: str, variance: str) -> Attempt | None:
+def _total_variance(view: CaseView, step: int, mean: str, variance: str) -> Attempt | None:
     """The law of total variance, for which the copies of the replicas' statistics are needed.
 
     With momentum m, a copy of the mean is m * old + (1 - m) * mean_r, one of the variance m * old + (1 - m) * var_r.
@@ -111,7 +111,7 @@ def _total_variance(view: View, step: int, mean: str, variance: str) -> Attempt 
     )
 
 
-def _smaller_variance(view: View, step: int, mean: str, variance: str) -> Attempt | None:
+def _smaller_variance(view: CaseView, step: int, mean: str, variance: str) -> Attempt | None:
     """Without copies: the mean of means is right, and every variance is too small, for the means' variance is left "
     "out.
     """

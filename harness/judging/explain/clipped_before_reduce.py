@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from harness.judging.explain._clipping import SAME_NORM, in_moments, in_variables, listed, norm_of
 from harness.judging.explain._prediction import Predicting, check, evident, judged, undone
 from harness.judging.explain._response import all_count, combined, span
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -23,7 +23,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if view.replicas < 2:
         return
     step = view.origin("gradients")
@@ -37,14 +37,14 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield in_moments(_ID, view)
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     yield in_variables(_ID, view)
     step = view.origin("gradients")
     if view.replicas > 1 and step is not None:
         yield _threshold_missed(view, step, view.names("gradients", step))
 
 
-def _rescaled(view: View, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
+def _rescaled(view: CaseView, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
     """The reference's direction is a sum of the parts' directions, some of which have the threshold as their norm."""
     count = view.replicas
     truth = [view.truth("gradients", step, name) for name in names]
@@ -68,7 +68,7 @@ def _rescaled(view: View, step: int, names: list[str], parts: list[list[Floats]]
     )
 
 
-def _by_value(view: View, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
+def _by_value(view: CaseView, step: int, names: list[str], parts: list[list[Floats]]) -> Attempt | None:
     """Where no part reaches the threshold the sum is right, and some parts are at the threshold exactly."""
     import numpy as np
 
@@ -97,7 +97,7 @@ def _by_value(view: View, step: int, names: list[str], parts: list[list[Floats]]
     )
 
 
-def _threshold_missed(view: View, step: int, names: list[str]) -> Attempt | None:
+def _threshold_missed(view: CaseView, step: int, names: list[str]) -> Attempt | None:
     """Only sums were recorded: the reference's norm is the same at several steps, and the run's is another."""
     # Where several models are trained in turns, other steps have other gradients.
     alike = [other for other in view.steps("gradients") if set(names) <= set(view.names("gradients", other))]

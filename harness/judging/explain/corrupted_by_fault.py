@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.evidence.observed import OBSERVABLES, per_epoch
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import StruckAt
@@ -44,7 +44,7 @@ def _at(step: int | None) -> float:
     return math.inf if step is None else step
 
 
-def _first(view: View) -> _First | None:
+def _first(view: CaseView) -> _First | None:
     """None if nothing is wrong, or first of all something that does not depend on what a program computes."""
     found = [finding for law in judge_all(view.case) for finding in law.findings if finding.observable is not None]
     findings = [finding for finding in found if finding.observable not in view.case.told]
@@ -55,7 +55,7 @@ def _first(view: View) -> _First | None:
     return None if there & _ELSEWHERE else _First(step, there)
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     """The numbers are right up to the change, and wrong in the first record that can show it, where it was made."""
     first = _first(view) if view.case.struck else None
     if first is None:
@@ -71,7 +71,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         )
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     """The numbers are right up to the change, and wrong some time after it."""
     first = _first(view) if view.case.struck else None
     found = [] if first is None else _before(view, first)
@@ -84,7 +84,7 @@ def _evidence(view: View) -> Iterable[Attempt | None]:
         )
 
 
-def _before(view: View, first: _First) -> list[StruckAt]:
+def _before(view: CaseView, first: _First) -> list[StruckAt]:
     """What was changed before anything was wrong. What comes before the gradients of a step is wrong before these."""
     return [
         each
@@ -94,13 +94,13 @@ def _before(view: View, first: _First) -> list[StruckAt]:
     ]
 
 
-def _is_own_step(view: View, strike: StruckAt, step: int | None) -> bool:
+def _is_own_step(view: CaseView, strike: StruckAt, step: int | None) -> bool:
     """Whether the strike changed a gradient of this very step; a record of an epoch is one of many steps."""
     whole = not per_epoch(view.case.run, view.case.reference)
     return whole and strike.struck.target == "gradient" and step == strike.after + 1
 
 
-def _due(view: View, strike: StruckAt) -> float:
+def _due(view: CaseView, strike: StruckAt) -> float:
     """The first moment whose record can show the change."""
     for step in view.moments:
         if _at(step) <= strike.after:
@@ -113,7 +113,7 @@ def _due(view: View, strike: StruckAt) -> float:
     return math.inf
 
 
-def _fits(view: View, strike: StruckAt, first: _First) -> bool:
+def _fits(view: CaseView, strike: StruckAt, first: _First) -> bool:
     """Whether what was changed is itself wrong there, if that was recorded, by a change that can be seen."""
     import numpy as np
 
@@ -131,7 +131,7 @@ def _fits(view: View, strike: StruckAt, first: _First) -> bool:
     return bool({*view.wrong("variables", first.step), *view.drifted(first.step)}.intersection(own["variables"]))
 
 
-def _named(view: View, strike: StruckAt, observable: str, step: int | None) -> list[str]:
+def _named(view: CaseView, strike: StruckAt, observable: str, step: int | None) -> list[str]:
     """The recorded values of the struck variable; all gradients if none has its name, since programs may omit names."""
     names = view.names(observable, step)
     found = [name for name in names if _same(name, strike.struck.variable)]
@@ -159,7 +159,7 @@ def _change(strike: StruckAt) -> str:
     )
 
 
-def _wrong_values(view: View, step: int | None) -> str:
+def _wrong_values(view: CaseView, step: int | None) -> str:
     """`loss; variables 'w', 'b'`."""
     said = []
     for what in OBSERVABLES:
@@ -172,7 +172,7 @@ def _wrong_values(view: View, step: int | None) -> str:
     return "; ".join(said)
 
 
-def _reach(view: View) -> str:
+def _reach(view: CaseView) -> str:
     """How many variables are wrong where they were recorded last."""
     steps = [step for step in view.moments if view.names("variables", step)]
     if not steps:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.evidence.seen import overwritten
+from harness.evidence.witness_values import overwritten
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -19,7 +19,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     """Seen in the process, and not in the reference's; at the first step nothing was written over yet."""
     found = overwritten((view.case.reference, view.case.run))
     at_first = any(view.wrong(what, step) for what in view.run for step in view.steps(what)[:1])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from harness.judging.explain._examples import listed
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.ledger import Ledger
 
@@ -23,7 +23,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if (
         found is None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from harness.evidence.seen import for_coordinator
 from harness.evidence.trace import RunTrace
-from harness.judging.explain._begun_anew import restored
+from harness.evidence.witness_values import for_coordinator
 from harness.judging.explain._examples import listed
+from harness.judging.explain._initial_state import restored
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -24,7 +24,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or for_coordinator(view.case.run):  # whose workers begin their data anew, as TensorFlow has it
         return

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, judged
 from harness.judging.explain._response import all_count, span
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import joined
@@ -25,11 +25,11 @@ _SUM_OFF = 1e-3
 """Weights are found from rounded values: those that are as good as equal explain nothing."""
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     yield _attempt(view)
 
 
-def _attempt(view: View) -> Attempt | None:
+def _attempt(view: CaseView) -> Attempt | None:
     """Replicas have as many examples each, but these count differently, as by their tokens: the weights are found.
 
     They are common to all gradients and the loss, all of them count, and add up to what equal weights do.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.causes import cause_of
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.ledger import Ledger, aligned
@@ -20,17 +20,17 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if view.replicas > 1:
         yield _by_ids(view)
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     if view.replicas > 1 and not Ledger.of(view.case.run).clients:
         yield _by_steps(view)
 
 
-def _by_ids(view: View) -> Attempt | None:
+def _by_ids(view: CaseView) -> Attempt | None:
     """Every replica consumed as many examples as the reference's whole batch, and not the same ones as the others."""
     both = aligned(view.case.run, view.case.reference)
     common, batches = both.common, both.reference.sizes()
@@ -61,7 +61,7 @@ def _by_ids(view: View) -> Attempt | None:
     )
 
 
-def _by_steps(view: View) -> Attempt | None:
+def _by_steps(view: CaseView) -> Attempt | None:
     """No ids: the run took one R-th of the steps, and the first loss is wrong already."""
     run, reference = (len(trace.clients[0].steps) for trace in (view.case.run, view.case.reference))
     per = view.replicas
@@ -76,7 +76,7 @@ def _by_steps(view: View) -> Attempt | None:
     )
 
 
-def _is_larger(view: View) -> bool:
+def _is_larger(view: CaseView) -> bool:
     """Whether the replicas were given so many times the examples that one device is given at the first step."""
     seen = next((step.seen for step in view.case.reference.clients[0].steps), None)
     given = None if seen is None else seen.given

@@ -9,7 +9,7 @@ from dataclasses import replace
 from harness.judging.explain._prediction import Predicting, check, judged
 from harness.judging.explain._response import paired, responses, span
 from harness.judging.explain._unreduced import all_moved, mean_is_right, one_gradient
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -26,7 +26,7 @@ _STATISTICS = re.compile(r"moving_|running_")
 """Copies of these drift for a reason of their own, which `batch_statistics_local` explains."""
 
 
-def _first(view: View) -> tuple[int, list[str]] | None:
+def _first(view: CaseView) -> tuple[int, list[str]] | None:
     """The first step after which variables are wrong or their copies differ, and which copies do."""
     steps = view.steps("variables") if view.replicas > 1 else []
     step = next(
@@ -35,7 +35,7 @@ def _first(view: View) -> tuple[int, list[str]] | None:
     return None if step is None else (step, _apart(view, step))
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = _first(view)
     if found is None:
         return
@@ -47,14 +47,14 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
         yield from one_gradient(_ID, view, step)
 
 
-def _apart(view: View, step: int) -> list[str]:
+def _apart(view: CaseView, step: int) -> list[str]:
     """Drifting variables, among them those of ON_READ synchronization that are trained."""
     trained = paired(view, step).values() if view.names("gradients", step) else ()
     on_read = [name for name in trained if view.on_read(step, name) and view.apart(step, name)]
     return [*(name for name in view.drifted(step) if not _STATISTICS.search(name)), *on_read]
 
 
-def _own_gradients(view: View, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
+def _own_gradients(view: CaseView, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
     """The copies differ from their mean as the replicas' gradients differ from theirs."""
     import numpy as np
 
@@ -85,12 +85,12 @@ def _own_gradients(view: View, step: int, drifting: list[str]) -> Iterable[Attem
         )
 
 
-def _rest(view: View, step: int, pairs: dict[str, str]) -> str:
+def _rest(view: CaseView, step: int, pairs: dict[str, str]) -> str:
     every = paired(view, step)
     return f" Of {len(every)} variables the others do not." if len(pairs) < len(every) else ""
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     """Nothing recorded predicts the copies, but every one of them has moved, and none to where it should be."""
     found = _first(view)
     if found is not None and found[1]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -23,20 +23,20 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     step = view.origin("loss") or view.origin("gradients")
     if view.replicas > 1 and step is not None and _different_examples(view, step):
         yield _same_draws(view)
         yield _same_zeros(view)
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     step = view.origin("loss") or view.origin("gradients")
     if view.replicas > 1 and step is not None and _different_examples(view, step):
         yield _same_state(view, step)
 
 
-def _different_examples(view: View, step: int) -> bool:
+def _different_examples(view: CaseView, step: int) -> bool:
     """Whether no two replicas read the same examples, as far as is known: then equal results come from equal "
     "numbers.
     """
@@ -44,7 +44,7 @@ def _different_examples(view: View, step: int) -> bool:
     return shards is None or len(set(shards)) == len(shards)
 
 
-def _same_draws(view: View) -> Attempt | None:
+def _same_draws(view: CaseView) -> Attempt | None:
     """A metric that changes from step to step and is the same on every replica, bit for bit, is what was drawn."""
     import numpy as np
 
@@ -68,7 +68,7 @@ def _same_draws(view: View) -> Attempt | None:
     return None
 
 
-def _same_zeros(view: View) -> Attempt | None:
+def _same_zeros(view: CaseView) -> Attempt | None:
     """Gradients that are zero in the same places on every replica, where the reference's is not: one mask for all."""
     import numpy as np
 
@@ -96,7 +96,7 @@ def _same_zeros(view: View) -> Attempt | None:
     )
 
 
-def _same_state(view: View, step: int) -> Attempt | None:
+def _same_state(view: CaseView, step: int) -> Attempt | None:
     """A random generator's state has the same value in every copy, and nothing that came before the step is wrong."""
     import numpy as np
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._response import paired
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -19,7 +19,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     """At a step where the gradient is not finite the reference stands still, and the run does not, or not "
     "everywhere.
     """
@@ -34,14 +34,14 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield _for_all(view, step, names)
 
 
-def _finite(view: View, step: int) -> bool:
+def _finite(view: CaseView, step: int) -> bool:
     """Whether all of the reference's gradients are."""
     import numpy as np
 
     return all(bool(np.isfinite(view.truth("gradients", step, name)).all()) for name in view.names("gradients", step))
 
 
-def _skipped(view: View, step: int, names: list[str]) -> bool:
+def _skipped(view: CaseView, step: int, names: list[str]) -> bool:
     """Whether the reference kept its variables at a step; of the first step it is known that they are still finite."""
     import numpy as np
 
@@ -51,7 +51,7 @@ def _skipped(view: View, step: int, names: list[str]) -> bool:
     return all(np.array_equal(now, then) for now, then in pairs)
 
 
-def _overflowing(view: View, step: int) -> list[int] | None:
+def _overflowing(view: CaseView, step: int) -> list[int] | None:
     """The replicas whose own gradients are not finite."""
     import numpy as np
 
@@ -64,7 +64,7 @@ def _overflowing(view: View, step: int) -> list[int] | None:
     return sorted(found)
 
 
-def _moved(view: View, step: int, names: list[str]) -> list[int]:
+def _moved(view: CaseView, step: int, names: list[str]) -> list[int]:
     """The replicas whose copies are not where the reference's variables still are."""
     import numpy as np
 
@@ -79,7 +79,7 @@ def _moved(view: View, step: int, names: list[str]) -> list[int]:
     return [replica for replica in range(count) if any(not still(copies[name][replica], name) for name in names)]
 
 
-def _each_by_itself(view: View, step: int, names: list[str]) -> Attempt | None:
+def _each_by_itself(view: CaseView, step: int, names: list[str]) -> Attempt | None:
     """Exactly the replicas without overflow have moved."""
     over, moved = _overflowing(view, step), _moved(view, step, names)
     if not over or not moved or sorted([*over, *moved]) != list(range(view.replicas)):
@@ -92,7 +92,7 @@ def _each_by_itself(view: View, step: int, names: list[str]) -> Attempt | None:
     )
 
 
-def _for_all(view: View, step: int, names: list[str]) -> Attempt | None:
+def _for_all(view: CaseView, step: int, names: list[str]) -> Attempt | None:
     """All copies have moved, although the reduced gradient is not finite."""
     import numpy as np
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import joined
@@ -20,7 +20,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     for observable, step in _wrong(view):
         counts = uneven(view, step)
         if counts is None:
@@ -36,15 +36,15 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
             )
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     yield from (_circumstantial(view, observable, step) for observable, step in _wrong(view)[:1])
 
 
-def _wrong(view: View) -> list[tuple[str, int]]:
+def _wrong(view: CaseView) -> list[tuple[str, int]]:
     return [(what, step) for what in ("loss", "gradients") if (step := view.origin(what)) is not None]
 
 
-def _circumstantial(view: View, observable: str, step: int) -> Attempt | None:
+def _circumstantial(view: CaseView, observable: str, step: int) -> Attempt | None:
     """Without parts: right as long as shards are even, and a loss in the range that the model allows."""
     counts = uneven(view, step)
     before = [other for other in view.steps(observable) if other < step]

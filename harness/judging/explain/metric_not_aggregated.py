@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.judging.explain._metric_values import examples_seen, fraction, own_values, whole
 from harness.judging.explain._prediction import Predicting, check, evident, judged
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -23,7 +23,7 @@ _CURE = (
 _CHANCE = 1 / 8
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if view.replicas < 2:
         return
     for step in (*view.steps("metrics"), None):
@@ -36,7 +36,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
             return
 
 
-def _attempt(view: View, step: int | None, name: str, text: str, predicted: Floats, gain: float) -> Attempt | None:
+def _attempt(view: CaseView, step: int | None, name: str, text: str, predicted: Floats, gain: float) -> Attempt | None:
     observed, truth = view.value("metrics", step, name), view.truth("metrics", step, name)
     when = "at the end" if step is None else f"at step {step}"
     return judged(
@@ -50,7 +50,7 @@ def _shown(array: Floats) -> str:
     return f"{float(array):.6g}" if array.size == 1 else f"an array ({float(array.flat[0]):.6g}, ...)"
 
 
-def _models(view: View, step: int | None, name: str) -> Iterator[tuple[str, Floats, float]]:
+def _models(view: CaseView, step: int | None, name: str) -> Iterator[tuple[str, Floats, float]]:
     """(what it is, the value that this predicts, by how much that multiplies the bound)."""
     import numpy as np
 
@@ -76,7 +76,7 @@ def _models(view: View, step: int | None, name: str) -> Iterator[tuple[str, Floa
     yield f"1/{count} of it, one replica's share", truth / count, 1
 
 
-def _evidence(view: View) -> Iterable[Attempt | None]:
+def _evidence(view: CaseView) -> Iterable[Attempt | None]:
     """Every wrong value is a whole number over one replica's examples, as a fraction of them would be."""
     steps = [
         step for step in (*view.steps("metrics"), None) if step is None or step <= view.horizon or not view.horizon

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain._workers import apart
 from harness.judging.explain.protocol import Attempt, Rule
 
@@ -18,7 +18,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     steps = view.steps("variables")
     drifted = view.drifted(steps[0]) if steps else []
     begun = {name: values for name, values in view.begun_apart.items() if name in drifted}

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.judging.explain._examples import shard_tail
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import joined
 from harness.ledger import aligned
@@ -25,7 +25,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     case = view.case
     if case.interruption is not None:
         return  # resumed steps are aligned by their end, so that a number of them says where it resumed
@@ -53,7 +53,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     )
 
 
-def _agreeing(view: View, common: Sequence[int]) -> list[str]:
+def _agreeing(view: CaseView, common: Sequence[int]) -> list[str]:
     """The observables that both recorded at these steps; empty if one of them differs anywhere."""
     found = []
     for what in ("loss", "gradients", "variables", "metrics"):

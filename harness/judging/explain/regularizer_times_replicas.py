@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from harness.judging.explain._prediction import Predicting, check, judged
 from harness.judging.explain._response import combined, is_first_moment, paired, responses, slopes, span
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -24,13 +24,13 @@ _STILL = 1e-6
 """Of a variable's size: what float32 numbers leave of no move at all."""
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if view.replicas > 1:
         yield from _in_gradients(view)
         yield from _in_losses(view)
 
 
-def _in_losses(view: View) -> Iterable[Attempt | None]:
+def _in_losses(view: CaseView) -> Iterable[Attempt | None]:
     """The excess of every loss is one constant times a norm of the variables before the step."""
     import numpy as np
 
@@ -58,7 +58,7 @@ def _in_losses(view: View) -> Iterable[Attempt | None]:
             yield judged(_ID, _losses_text(view, steps, f"the {what} of {which}", strength), checks)
 
 
-def _losses_text(view: View, steps: list[int], norm: str, strength: float) -> str:
+def _losses_text(view: CaseView, steps: list[int], norm: str, strength: float) -> str:
     first = next(step for step in steps if view.wrong("loss", step))
     return (
         f"At every step from {steps[0]} to {steps[-1]} the loss exceeds the reference's by {view.replicas - 1} times "
@@ -68,7 +68,7 @@ def _losses_text(view: View, steps: list[int], norm: str, strength: float) -> st
     )
 
 
-def _candidates(view: View, step: int) -> list[tuple[str, list[str]]]:
+def _candidates(view: CaseView, step: int) -> list[tuple[str, list[str]]]:
     """Sets of variables that programs regularize: the kernels, or everything that is trained."""
     names = [name for name in view.names("variables", step) if not is_first_moment(name)]
     arrays = {name: view.truth("variables", step, name) for name in names}
@@ -79,7 +79,7 @@ def _candidates(view: View, step: int) -> list[tuple[str, list[str]]]:
     return [(text, names) for text, names in (*sets, *single) if names]
 
 
-def _in_gradients(view: View) -> Iterable[Attempt | None]:
+def _in_gradients(view: CaseView) -> Iterable[Attempt | None]:
     """The excess of a gradient is one constant times its variable before the step.
 
     That variable is known from the step before; at the first step it is what the optimizer has moved the variable away
@@ -129,7 +129,7 @@ def _size(arrays: list[Floats]) -> float:
     return math.sqrt(sum(float(np.sum(array**2)) for array in arrays))
 
 
-def _gradients_text(view: View, step: int, names: list[str], kind: str, strength: float) -> str:
+def _gradients_text(view: CaseView, step: int, names: list[str], kind: str, strength: float) -> str:
     return (
         f"The gradients of {', '.join(names)} at step {step} exceed the reference's by {view.replicas - 1} times the "
         f"gradient of {strength:.3g} x the sum of {kind} of these variables: a regularization term that is counted "

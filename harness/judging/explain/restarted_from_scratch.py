@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._begun_anew import restored
+from harness.judging.explain._initial_state import restored
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -22,7 +22,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None:
         return

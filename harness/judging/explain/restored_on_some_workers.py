@@ -9,7 +9,7 @@ from harness.evidence.saves import Process
 from harness.evidence.trace import Variable
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.protocol import Case
 from harness.judging.wording import joined
@@ -31,7 +31,7 @@ half to twice as long, and its direction (by the cosine) the same.
 """
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or len(view.case.run.clients) < 2 or found.first == found.begin:
         return

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from harness.evidence.observed import epoch_ends, history
 from harness.evidence.trace import ClientTrace, RunTrace
 from harness.judging.explain._prediction import Predicting, evident
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.interruption import Interruption
 from harness.judging.wording import joined
@@ -33,7 +33,7 @@ _CURE_ENDED = (
 _ALIKE_MIN = 2
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = view.case.interruption
     if found is None or found.in_epochs:
         return
@@ -43,7 +43,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield _ended(view.case.run, found, truth)
 
 
-def _apart(view: View, found: Interruption, truth: _Ids) -> Attempt | None:
+def _apart(view: CaseView, found: Interruption, truth: _Ids) -> Attempt | None:
     """Each worker's examples, or the variables it began with, are those of another step."""
     clients = view.case.run.clients
     places = [_places(_ids(client), truth) for client in clients]
@@ -65,7 +65,7 @@ def _differ(places: Sequence[set[int]]) -> bool:
     return len(places) > 1 and all(places) and not set.intersection(*places)
 
 
-def _begun(view: View, found: Interruption) -> list[set[int]]:
+def _begun(view: CaseView, found: Interruption) -> list[set[int]]:
     """For each worker, after which steps the reference has the variables that it began with; empty for none."""
     import numpy as np
 

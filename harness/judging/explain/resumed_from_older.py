@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.resumed_from_older import LAW
 
@@ -20,7 +20,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     # Wrong values come from something else: going on from an older save repeats steps, and changes none.
     if found is None or any(view.wrong(what, found.first) for what in ("loss", "variables")):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from harness.evidence.observed import is_integer
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._response import paired
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain._workers import apart, of_workers
 from harness.judging.explain.protocol import Attempt, Rule
 
@@ -20,7 +20,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     step = next((step for step in view.steps("variables") if view.drifted(step)), None)
     if step is None:
         return
@@ -41,7 +41,7 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     )
 
 
-def _kept(view: View, step: int, name: str, values: Sequence[Floats]) -> bool:
+def _kept(view: CaseView, step: int, name: str, values: Sequence[Floats]) -> bool:
     """Whether some worker has what it had a step before, as none has of what is trained."""
     before = of_workers(view, step - 1, name) if step - 1 in view.steps("variables") else None
     return before is not None and any(now == then for now, then in zip(values, before, strict=True))

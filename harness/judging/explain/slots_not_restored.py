@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._begun_anew import begun_anew, shown
+from harness.judging.explain._initial_state import listed_states, lost_state
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._resumption import SLOT, Resumption, last_of, resumption_of
-from harness.judging.explain._view import Floats, View
+from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.updates_counted import COUNTERS
 
@@ -23,7 +23,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
     if found is None or found.first == found.begin or found.found.in_epochs or _restored_wrongly(found):
         return
@@ -42,14 +42,14 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
 
 def _begun_anew(found: Resumption) -> Attempt | None:
     """What the resumed part begins with is known: the slots, and nothing else but a counter, are empty again."""
-    lost = begun_anew(found)
+    lost = lost_state(found)
     if lost is None or not lost.kept or lost.memory or lost.others:
         return None
     slots = [name for name in lost.names if SLOT.search(name)]
     others = {name for name in lost.names if last_of(name) not in COUNTERS} - set(slots)
     if not slots or others:
         return None
-    return evident(_ID, f"{_opening(found)}: {shown(lost.said)}.")
+    return evident(_ID, f"{_opening(found)}: {listed_states(lost.said)}.")
 
 
 def _restored_wrongly(found: Resumption) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._begun_anew import begun_anew, shown
+from harness.judging.explain._initial_state import listed_states, lost_state
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -20,16 +20,16 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    lost = None if found is None else begun_anew(found)
+    lost = None if found is None else lost_state(found)
     if found is None or lost is None or not (lost.names and lost.kept) or lost.others:
         return
     if not lost.memory or _are_numbers(view):
-        yield evident(_ID, f"{found.where}, and {shown(lost.said)}: begun anew.")
+        yield evident(_ID, f"{found.where}, and {listed_states(lost.said)}: begun anew.")
 
 
-def _are_numbers(view: View) -> bool:
+def _are_numbers(view: CaseView) -> bool:
     """Whether all that is wrong are single numbers, as what a callback sets is."""
     wrong = ((step, name) for step in view.steps("variables") for name in view.wrong("variables", step))
     return all(view.reference["variables"][step][name].array.ndim == 0 for step, name in wrong)

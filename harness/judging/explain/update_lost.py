@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from harness.judging.explain._prediction import Predicting, evident, judged
 from harness.judging.explain._resumption import resumption_of
 from harness.judging.explain._updates import changed_by, counts
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -21,7 +21,7 @@ _OF_CLOSURES = (
 _OF_COPIES = "Update all copies: in every replica's function, or outside of it, where an assignment reaches each copy."
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = counts(view)
     lost = -found.surplus()
     if found.scheduled is not None:
@@ -36,13 +36,13 @@ def _attempts(view: View) -> Iterable[Attempt | None]:
     yield _saved_too_early(view)
 
 
-def _drifts(view: View) -> bool:
+def _drifts(view: CaseView) -> bool:
     """Whether copies have come apart by what each of them was given: then something else has updated them."""
     first = view.first_wrong("variables")
     return first is not None and bool(view.drifted(first))
 
 
-def _saved_too_early(view: View) -> Attempt | None:
+def _saved_too_early(view: CaseView) -> Attempt | None:
     """A run that was started again goes on from what fewer updates had made than its number of steps says."""
     found = resumption_of(view)
     if found is None or found.counter is None or not view.case.follows:
@@ -58,7 +58,7 @@ def _saved_too_early(view: View) -> Attempt | None:
     )
 
 
-def _stale_copy(view: View) -> Attempt | None:
+def _stale_copy(view: CaseView) -> Attempt | None:
     """At the first drift some copies are what they were, while the others are right."""
     import numpy as np
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
 from harness.judging.explain._updates import changed_by, counts
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
@@ -19,7 +19,7 @@ _CURE = (
 )
 
 
-def _attempts(view: View) -> Iterable[Attempt | None]:
+def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = counts(view)
     surplus = found.surplus()
     if found.scheduled is not None:

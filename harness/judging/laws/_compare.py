@@ -9,7 +9,7 @@ from harness.evidence.comparing import Comparison, compare, finite_elements, pla
 from harness.evidence.observed import Observed, history, is_integer, moments
 from harness.judging.laws._counters import is_counter
 from harness.judging.laws._jumps import At, Found, Jumps
-from harness.judging.laws._wholes import Wholes
+from harness.judging.laws._whole_tensors import WholeTensors
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.resolution import JUDGED_MAX, Resolving
 
@@ -51,7 +51,7 @@ class MatchesReference(Law):
         of_elements: list[Found] = []
         of_wholes: list[Found] = []
         ratios: dict[tuple[int | None, str], float] = {}
-        recorded, resolving, wholes = 0, Resolving(), Wholes(case, self.observable)
+        recorded, resolving, wholes = 0, Resolving(), WholeTensors(case, self.observable)
         for step in _common_steps(case):
             for name, difference in self._differences(case, step, run.get(step), reference.get(step)):
                 recorded += 1
@@ -126,7 +126,7 @@ def _without_jumps(jumps: Jumps, of_elements: list[Found], of_wholes: list[Found
     return left, {jumps.at(each) for each in (*elements, *wholes)} - {jumps.at(each) for each in left}
 
 
-def _or_unjudged(law: Judgement, wholes: Wholes) -> Judgement:
+def _or_unjudged(law: Judgement, wholes: WholeTensors) -> Judgement:
     """A law that found nothing; as one that judges nothing if it could not have in most elements, or wholes."""
     if wholes.moved:
         if not wholes.unseen:

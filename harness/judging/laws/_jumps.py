@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import errors
 from harness.evidence.observed import History, history
-from harness.judging.laws._wholes import Wholes
+from harness.judging.laws._whole_tensors import WholeTensors
 from harness.judging.laws.protocol import Case, Finding
-from harness.judging.tolerance import Derived
+from harness.judging.tolerance import DerivedTolerance
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,7 @@ class Jumps:
 
     case: Case
     observable: str
-    wholes: Wholes
+    wholes: WholeTensors
 
     def at(self, found: Found) -> At:
         """The step and the name of the value that a finding is of."""
@@ -79,7 +79,7 @@ class Jumps:
     def _by_step(self, findings: Sequence[Found]) -> Iterator[tuple[int | None, list[Found], _Seen]]:
         """By step, with what reruns show, the findings that know a bound."""
         tolerance = self.case.tolerance
-        if isinstance(tolerance, Derived) and tolerance.can_be_held_apart:
+        if isinstance(tolerance, DerivedTolerance) and tolerance.can_be_held_apart:
             for step, some in itertools.groupby(findings, key=lambda each: each[0].step):
                 if found := [each for each in some if each[0].bound]:
                     if step not in self._known:
@@ -100,7 +100,7 @@ class Jumps:
                 count += int((error > bound).sum())
         return alike if count <= _MORE * seen.most else ()
 
-    def _seen(self, step: int | None, tolerance: Derived) -> _Seen:
+    def _seen(self, step: int | None, tolerance: DerivedTolerance) -> _Seen:
         seen = _Seen()
         for rerun, others in tolerance.held_apart():
             values, count = history(rerun, self.observable), 0

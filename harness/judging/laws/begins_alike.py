@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 
 from harness.evidence.comparing import compare
-from harness.evidence.cut import steps_between
 from harness.evidence.observed import history, per_epoch
+from harness.evidence.step_range import steps_between
 from harness.evidence.trace import ClientTrace, RunTrace, Start, Step, Variable
-from harness.judging.laws._begun import begun
 from harness.judging.laws._compare import first_per_value
+from harness.judging.laws._initial_values import initial_values
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
-from harness.judging.tolerance import Derived, Exact
+from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 
 __all__ = ["LAW"]
 
@@ -73,9 +73,11 @@ class _BeginsAlike(Law):
             moved: the names of those that are compared, None for all.
         """
         clients = [case.run.clients[0], *[case.reference.clients[0]] * (1 + len(noisy))]
-        variables = begun([*known, *(each for each in noisy if each is not None)])
+        variables = initial_values([*known, *(each for each in noisy if each is not None)])
         run, truth, *others = map(_as_step, clients, variables)
-        tolerance = Derived(truth, others) if isinstance(case.tolerance, Derived) else Exact()
+        tolerance = (
+            DerivedTolerance(truth, others) if isinstance(case.tolerance, DerivedTolerance) else ExactTolerance()
+        )
         ours, theirs = (history(each, "variables").get(1, {}) for each in (run, truth))
         findings, compared, worst = [], 0, 0.0
         for name in theirs:
@@ -105,7 +107,7 @@ class _BeginsAlike(Law):
 
 
 def _perturbed(case: Case) -> list[RunTrace]:
-    if not isinstance(case.tolerance, Derived):
+    if not isinstance(case.tolerance, DerivedTolerance):
         return []
     runs = (steps_between(each, case.begin + 1, None) for each in case.tolerance.perturbed)
     return [each for each in runs if each.clients[0].start is not None]
@@ -120,7 +122,7 @@ def _moved(client: ClientTrace, start: Start, step: int) -> set[str]:
     """The variables that a step begins with otherwise than the step before has left them."""
     left = next((each.variables or () for each in client.steps if each.index == step - 1), ())
     held = {each.name: each.value for each in left}
-    (now,) = begun([start])
+    (now,) = initial_values([start])
     return {each.name for each in now if each.name in held and each.value != held[each.name]}
 
 

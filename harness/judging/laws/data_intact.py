@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.evidence.seen import overwritten
+from harness.evidence.witness_values import overwritten
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["LAW"]

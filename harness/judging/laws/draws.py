@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.evidence.seen import OWN_DRAWS, wrong_draws
+from harness.evidence.witness_values import OWN_DRAWS, wrong_draws
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["LAW"]

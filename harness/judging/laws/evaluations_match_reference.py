@@ -14,7 +14,7 @@ from harness.evidence.observed import Observed, history
 from harness.evidence.trace import ClientTrace, Evaluated, RunTrace, Step
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
-from harness.judging.tolerance import Bound, Derived, Exact, Tolerance
+from harness.judging.tolerance import Bound, DerivedTolerance, ExactTolerance, Tolerance
 
 __all__ = ["LAW"]
 
@@ -102,11 +102,11 @@ def _as_run(run: RunTrace, evaluated: dict[_Key, Evaluated], numbers: dict[_Key,
 
 
 def _tolerance(case: Case, numbers: dict[_Key, int]) -> Tolerance:
-    if not isinstance(case.tolerance, Derived):
-        return Exact()
+    if not isinstance(case.tolerance, DerivedTolerance):
+        return ExactTolerance()
     every = (case.tolerance.reference, *case.tolerance.perturbed)
     truth, *perturbed = (_as_run(each, _by_key(each), numbers) for each in every)
-    return Derived(truth, perturbed)
+    return DerivedTolerance(truth, perturbed)
 
 
 LAW = _EvaluationsMatchReference()

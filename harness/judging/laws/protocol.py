@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from harness.evidence.corrupt_values import CorruptValue
 from harness.evidence.links import Links
 from harness.evidence.saves import Saves
-from harness.evidence.struck import Struck
 from harness.evidence.trace import RunTrace
 from harness.judging.interruption import Interruption
 from harness.judging.resolution import Resolution
@@ -123,7 +123,7 @@ class StruckAt:
     step, a gradient while the next one was computed.
     """
 
-    struck: Struck
+    struck: CorruptValue
     after: int
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.judging.laws._older import Older, olders
+from harness.judging.laws._older_saves import OlderRestore, older_restores
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["LAW"]
@@ -18,14 +18,14 @@ class _ResumedFromOlder(Law):
 
     def judge(self, case: Case) -> Judgement:
         """Judge each start of the job that restored something which the run itself had saved."""
-        compared, found = (0, []) if case.saves is None else olders(case.saves)
+        compared, found = (0, []) if case.saves is None else older_restores(case.saves)
         if not compared:
             return not_judged(self.id, "no restore of a save in record.directory was seen")
         assert case.interruption is not None
         unit = "epoch" if case.interruption.in_epochs else "step"
         return judged(self.id, compared, tuple(self._finding(older, unit) for older in found))
 
-    def _finding(self, older: Older, unit: str) -> Finding:
+    def _finding(self, older: OlderRestore, unit: str) -> Finding:
         lost = older.newer_step - older.step
         first = older.step + 1
         which = f"{unit}s {first} to {older.newer_step} were" if lost > 1 else f"{unit} {first} was"

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 from harness.evidence.reference import Reference
-from harness.judging.tolerance.derived import Derived
-from harness.judging.tolerance.exact import Exact
+from harness.judging.tolerance.derived import DerivedTolerance
+from harness.judging.tolerance.exact import ExactTolerance
 from harness.judging.tolerance.protocol import Bound, Tolerance
 from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, eps
-from harness.judging.tolerance.whole import Whole
+from harness.judging.tolerance.whole_tensor import WholeTensor
 
-__all__ = ["FLOOR", "REPORT", "STATE", "Bound", "Derived", "Exact", "K", "Tolerance", "Whole", "eps", "tolerance_of"]
+__all__ = [
+    "FLOOR",
+    "REPORT",
+    "STATE",
+    "Bound",
+    "DerivedTolerance",
+    "ExactTolerance",
+    "K",
+    "Tolerance",
+    "WholeTensor",
+    "eps",
+    "tolerance_of",
+]
 
 
 def tolerance_of(reference: Reference) -> Tolerance:
@@ -18,5 +30,5 @@ def tolerance_of(reference: Reference) -> Tolerance:
     Then it is no more than a few roundings.
     """
     if reference.perturbed or reference.tier == "derived":
-        return Derived(reference.trace, reference.perturbed)
-    return Exact()
+        return DerivedTolerance(reference.trace, reference.perturbed)
+    return ExactTolerance()

@@ -9,16 +9,16 @@ from functools import cached_property
 
 from harness.evidence.arrays import wide
 from harness.evidence.eps import EPS
-from harness.evidence.latest import Latest
+from harness.evidence.lru_cache import LruCache
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.evidence.trace import RunTrace
+from harness.judging.tolerance.gradient_noise import follows_gradient
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
-from harness.judging.tolerance.moved import follows_gradient
 from harness.judging.tolerance.protocol import Bound
 from harness.judging.tolerance.rounding import FLOOR, REPORT, STATE, K, computed_in, eps
-from harness.judging.tolerance.whole import Whole, whole
+from harness.judging.tolerance.whole_tensor import WholeTensor, whole
 
-__all__ = ["Derived"]
+__all__ = ["DerivedTolerance"]
 
 _WINDOW = 2
 """Steps before from which an element that is by itself learns, as a share of its size, how far rounding goes. Not those
@@ -30,7 +30,7 @@ _CACHE_BYTES = 1 << 27
 
 
 @dataclass(frozen=True)
-class Derived:
+class DerivedTolerance:
     """Bounds from `perturbed`, reruns of the reference with rounding-sized noise in every floating variable.
 
     For each element i of a value at step t::
@@ -71,8 +71,8 @@ class Derived:
         return self._made[observable, name, step]
 
     @cached_property
-    def _made(self) -> Latest[tuple[str, str, int | None], Bound]:
-        return Latest(_CACHE_BYTES, lambda key: self._bound(*key), lambda bound: int(bound.nbytes))
+    def _made(self) -> LruCache[tuple[str, str, int | None], Bound]:
+        return LruCache(_CACHE_BYTES, lambda key: self._bound(*key), lambda bound: int(bound.nbytes))
 
     def sizes(self, observable: str, name: str, step: int | None) -> Bound:
         """The magnitude of each element, of one that is zero that of its group."""
@@ -86,7 +86,7 @@ class Derived:
             return size
         return np.where(size > 0, size, group_sizes(size, examples=observable == "predictions"))
 
-    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> Whole | None:
+    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> WholeTensor | None:
         """See `Tolerance`."""
         import numpy as np
 
@@ -113,10 +113,10 @@ class Derived:
         """Whether there are as many reruns with noise as are made before anything is accused."""
         return len(self._noisy) >= _MANY
 
-    def held_apart(self) -> Iterator[tuple[RunTrace, Derived]]:
+    def held_apart(self) -> Iterator[tuple[RunTrace, DerivedTolerance]]:
         """Each rerun with noise, and the bounds that all other reruns make."""
         for rerun in self._noisy:
-            yield rerun, Derived(self.reference, [run for run in self.perturbed if run is not rerun])
+            yield rerun, DerivedTolerance(self.reference, [run for run in self.perturbed if run is not rerun])
 
     @cached_property
     def _noisy(self) -> list[RunTrace]:
@@ -163,9 +163,9 @@ class Derived:
         return _magnitude(found)
 
     @cached_property
-    def _earlier(self) -> Latest[int | None, dict[str, Observed]]:
+    def _earlier(self) -> LruCache[int | None, dict[str, Observed]]:
         """By step what variables were at the one before; of large models not even two steps are kept."""
-        return Latest(0, self._held_before, lambda held: 1)
+        return LruCache(0, self._held_before, lambda held: 1)
 
     def _held_before(self, step: int | None) -> dict[str, Observed]:
         earlier = [each for each in self._truth("variables") if each is not None and (step is None or each < step)]

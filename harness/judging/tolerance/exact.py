@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.judging.tolerance.protocol import Bound
-from harness.judging.tolerance.whole import Whole
+from harness.judging.tolerance.whole_tensor import WholeTensor
 
-__all__ = ["Exact"]
+__all__ = ["ExactTolerance"]
 
 
 @dataclass(frozen=True)
-class Exact:
+class ExactTolerance:
     """Bit for bit up to the sign of zero, for programs whose intermediate values are all exactly representable."""
 
     @property
@@ -27,7 +27,7 @@ class Exact:
         """Zero: against a bound of zero any size is as good."""
         return _zero()
 
-    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> Whole | None:
+    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> WholeTensor | None:
         """None: each element is compared bit for bit."""
         return None
 

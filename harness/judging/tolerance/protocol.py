@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-    from harness.judging.tolerance.whole import Whole
+    from harness.judging.tolerance.whole_tensor import WholeTensor
 
     Bound = np.ndarray[Any, np.dtype[np.floating[Any]]]
 else:
@@ -37,7 +37,7 @@ class Tolerance(Protocol):
             The magnitude of each element; of one that is zero that of its group, which is zero if all of them are.
         """
 
-    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> Whole | None:
+    def whole(self, observable: str, name: str, step: int | None, observed: Bound, before: Bound) -> WholeTensor | None:
         """What a value has become, held as a whole against what the reference's has.
 
         Args:

@@ -36,7 +36,7 @@ from harness.recording.noise import (
     sums,
     variables,
 )
-from harness.recording.noise.protocol import Source, compute_eps, dtype_of
+from harness.recording.noise.protocol import NoiseSource, compute_eps, dtype_of
 from harness.recording.tensors import tensor_of
 
 __all__ = ["SEAMS", "Noise"]
@@ -65,7 +65,7 @@ class Noise:
     """
 
     def __init__(self, seed: int, seams: Iterable[ModuleType] = SEAMS) -> None:
-        self._source = Source(seed)
+        self._source = NoiseSource(seed)
         self._seams = tuple(seams)
 
     @property

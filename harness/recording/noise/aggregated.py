@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import lasting
 
 __all__ = ["ROUNDINGS", "active"]
@@ -24,7 +24,7 @@ _COARSE = 2
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb in this context what is assigned to variables of 16 bits of which replicas have copies."""
     from tensorflow.python.ops import resource_variable_ops
 
@@ -35,7 +35,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _assigning(source: Source, *, adds: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _assigning(source: NoiseSource, *, adds: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def assign(variable: Any, value: Any, *args: Any, **options: Any) -> Any:
             if not source.is_silent and _is_put_together(variable):
@@ -55,7 +55,7 @@ def _is_put_together(variable: Any) -> bool:
     return coarse and (several or variable.synchronization == tf.VariableSynchronization.ON_READ)
 
 
-def _moved(source: Source, variable: Any, value: Any, *, adds: bool) -> Any:
+def _moved(source: NoiseSource, variable: Any, value: Any, *, adds: bool) -> Any:
     import tensorflow as tf
 
     with source.silent():

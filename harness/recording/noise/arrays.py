@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.protocol import Source, eps_of, fingerprint, patched
+from harness.recording.noise.protocol import NoiseSource, eps_of, fingerprint, patched
 
 __all__ = ["ROUNDINGS", "active"]
 
@@ -23,7 +23,7 @@ cancel in half of the elements."""
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb arrays on their way into TensorFlow in this context."""
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.framework import constant_op
@@ -49,7 +49,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _moved(source: Source, value: Any, dtype: Any = None) -> Any:
+def _moved(source: NoiseSource, value: Any, dtype: Any = None) -> Any:
     import numpy as np
 
     if type(value) is not np.ndarray or value.ndim == 0 or source.is_silent or not eps_of(value.dtype.name):

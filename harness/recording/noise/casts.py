@@ -17,14 +17,14 @@ from typing import Any
 
 from harness.recording.noise import gradients
 from harness.recording.noise.datasets import ROUNDINGS
-from harness.recording.noise.protocol import Source, differentiated, eps_of, patched
+from harness.recording.noise.protocol import NoiseSource, differentiated, eps_of, patched
 from harness.recording.noise.signs import moved, size_key, together
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Note the dtypes of casts that are differentiated in this context, and perturb gradients that they make finer."""
     from tensorflow.python.ops import gen_math_ops
 
@@ -32,7 +32,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _noting(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _noting(source: NoiseSource) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(differentiate: Callable[..., Any]) -> Callable[..., Any]:
         def noting(op: Any, gradient: Any) -> Any:
             found = differentiate(op, gradient)
@@ -51,7 +51,7 @@ def _noting(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]
     return around
 
 
-def _finer(source: Source, found: Any, behind: float) -> Any:
+def _finer(source: NoiseSource, found: Any, behind: float) -> Any:
     """A gradient that was computed in a coarser dtype, of this eps.
 
     That of activations, whose examples are not counted, is no sum over them: its elements are rounded by themselves.
@@ -68,7 +68,7 @@ def _finer(source: Source, found: Any, behind: float) -> Any:
     return tf.nest.map_structure(one, found, expand_composites=True)  # of IndexedSlices the values, among others
 
 
-def _alike(source: Source, found: Any, gradient: Any) -> Any:
+def _alike(source: NoiseSource, found: Any, gradient: Any) -> Any:
     """A gradient that was cast to a coarser dtype: where its elements are equal, as of a mean, they are rounded alike.
 
     No number of them averages that out, and another number of examples, as replicas have, is rounded otherwise.
@@ -80,7 +80,7 @@ def _alike(source: Source, found: Any, gradient: Any) -> Any:
     return tf.where(equal, together(source, found, eps_of(found.dtype.name)), found)
 
 
-def _casting(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _casting(source: NoiseSource) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def cast(x: Any, *args: Any, **options: Any) -> Any:
             found = original(x, *args, **options)

@@ -13,7 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import content_key, moved
 
 __all__ = ["ROUNDINGS", "active", "perturbed"]
@@ -23,7 +23,7 @@ ROUNDINGS = 4.0
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb what leaves a dataset in this context, eagerly and inside a `tf.function`.
 
     An iterator is asked by `next`, by `for`, and by Keras (`OwnedIterator._next_internal`); a `for` over an iterator in
@@ -62,7 +62,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _returning(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _returning(source: NoiseSource) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def call(*args: Any, **options: Any) -> Any:
             found = original(*args, **options)
@@ -73,14 +73,14 @@ def _returning(source: Source) -> Callable[[Callable[..., Any]], Callable[..., A
     return around
 
 
-def _noisy(source: Source, dataset: Any) -> Any:
+def _noisy(source: NoiseSource, dataset: Any) -> Any:
     """A dataset of the same elements, perturbed: only for loops that go through all of it at once."""
     unpacked = type(dataset.element_spec) is tuple
     found = dataset.map(lambda *parts: perturbed(source, parts if unpacked else parts[0]))
     return found if found.element_spec == dataset.element_spec else dataset
 
 
-def perturbed(source: Source, element: Any) -> Any:
+def perturbed(source: NoiseSource, element: Any) -> Any:
     """An element, or a part of one, with noise, also where the harness itself gives it to the program."""
     import tensorflow as tf
 
@@ -88,7 +88,7 @@ def perturbed(source: Source, element: Any) -> Any:
         return tf.nest.map_structure(lambda part: _moved(source, part), element, expand_composites=True)
 
 
-def _moved(source: Source, part: Any) -> Any:
+def _moved(source: NoiseSource, part: Any) -> Any:
     import tensorflow as tf
 
     if not isinstance(part, tf.Tensor) or not eps_of(part.dtype.name):

@@ -17,7 +17,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.protocol import Source, compute_eps, eps_of, patched
+from harness.recording.noise.protocol import NoiseSource, compute_eps, eps_of, patched
 from harness.recording.noise.signs import signed, size_key, together
 
 __all__ = ["ROUNDINGS", "active", "noise", "sizes"]
@@ -35,7 +35,7 @@ third of such an eps; after the 36 steps of an LSTM it is moved by 0.7 of one. R
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb every gradient that is taken with `tf.GradientTape` in this context."""
     import tensorflow as tf
 
@@ -57,7 +57,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _scaled(source: Source, gradients: list[Any], target: Any) -> list[Any]:
+def _scaled(source: NoiseSource, gradients: list[Any], target: Any) -> list[Any]:
     """All moved alike by the rounding of what is differentiated: in 16 bits, of one over the number of examples."""
     import tensorflow as tf
 
@@ -69,7 +69,7 @@ def _scaled(source: Source, gradients: list[Any], target: Any) -> list[Any]:
     ]
 
 
-def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:
+def _perturbed(source: NoiseSource, gradients: list[Any]) -> list[Any]:
     """All gradients of one call; vectors of a dtype together, since most variables of a large model are small ones."""
     import tensorflow as tf
 
@@ -92,7 +92,7 @@ def _perturbed(source: Source, gradients: list[Any]) -> list[Any]:
     return found
 
 
-def noise(source: Source, gradient: Any, eps: float | None = None, *, cancels: bool = True) -> Any:
+def noise(source: NoiseSource, gradient: Any, eps: float | None = None, *, cancels: bool = True) -> Any:
     """What to add to a gradient that was computed in a dtype of this eps: in its own, if none is given.
 
     Its terms may be larger than itself if it `cancels`.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.noise.gradients import sizes
-from harness.recording.noise.protocol import Source, differentiated
+from harness.recording.noise.protocol import NoiseSource, differentiated
 from harness.recording.noise.signs import signed, size_key
 
 __all__ = ["active"]
@@ -44,7 +44,7 @@ class _Wide:
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb them in this context."""
     with contextlib.ExitStack() as stack:
         for kind in _SUMMED:
@@ -52,7 +52,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _measuring(source: Source) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _measuring(source: NoiseSource) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(differentiate: Callable[..., Any]) -> Callable[..., Any]:
         def measuring(op: Any, gradient: Any) -> Any:
             import tensorflow as tf
@@ -72,7 +72,7 @@ def _measuring(source: Source) -> Callable[[Callable[..., Any]], Callable[..., A
     return around
 
 
-def _moved(source: Source, gradient: Any, exact: Any) -> Any:
+def _moved(source: NoiseSource, gradient: Any, exact: Any) -> Any:
     """A gradient moved by what it has lost: a vector by the most of any element."""
     import tensorflow as tf
 

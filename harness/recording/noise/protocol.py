@@ -17,20 +17,20 @@ from harness.recording.patches import patched
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Seam", "Source", "compute_eps", "differentiated", "dtype_of", "eps_of", "fingerprint", "patched"]
+__all__ = ["NoiseSeam", "NoiseSource", "compute_eps", "differentiated", "dtype_of", "eps_of", "fingerprint", "patched"]
 
 # Complex numbers are left alone.
 _EPS = {dtype: eps for dtype, eps in EPS.items() if not dtype.startswith("complex")}
 
 
-class Seam(Protocol):
+class NoiseSeam(Protocol):
     """A module of this folder: one place at which numbers of a program are perturbed."""
 
-    def active(self, source: Source) -> contextlib.AbstractContextManager[None]:
+    def active(self, source: NoiseSource) -> contextlib.AbstractContextManager[None]:
         """Perturb what passes here, within this context."""
 
 
-class Source:
+class NoiseSource:
     """Where seams have their signs from, and what they tell of what they have seen.
 
     Seeds `s` and `-s` are an opposite pair: what is drawn depends on the numbers that are perturbed and on `s`, and the

@@ -11,7 +11,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import lasting
 
 __all__ = ["ROUNDINGS", "active"]
@@ -22,7 +22,7 @@ the same size would cancel in half of the elements."""
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb what is reduced over the replicas of the default strategy in this context."""
     from tensorflow.python.distribute import distribute_lib
 
@@ -39,7 +39,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _perturbed(source: Source, value: Any) -> Any:
+def _perturbed(source: NoiseSource, value: Any) -> Any:
     import tensorflow as tf
 
     def one(part: Any) -> Any:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-from harness.recording.noise.protocol import Source
+from harness.recording.noise.protocol import NoiseSource
 
 __all__ = ["active"]
 
@@ -20,7 +20,7 @@ _CASTS = ("auto_mixed_precision", "auto_mixed_precision_onednn_bfloat16", "auto_
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Leave graphs as they are built in this context."""
     import tensorflow as tf
     from tensorflow.core.protobuf import rewriter_config_pb2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.recording.noise.protocol import Source, eps_of
+from harness.recording.noise.protocol import NoiseSource, eps_of
 
 __all__ = ["content_key", "lasting", "moved", "signed", "size_key", "together"]
 
@@ -34,7 +34,7 @@ def size_key(value: Any) -> Any:
     return tf.bitwise.right_shift(tf.bitcast(largest, tf.int32), 12)
 
 
-def signed(source: Source, amount: float, like: Any, key: Any) -> Any:
+def signed(source: NoiseSource, amount: float, like: Any, key: Any) -> Any:
     """A tensor of the shape and dtype of another one, whose elements are plus or minus the amount."""
     import tensorflow as tf
 
@@ -45,7 +45,7 @@ def signed(source: Source, amount: float, like: Any, key: Any) -> Any:
     return tf.where(drawn < 0, -up, up)
 
 
-def lasting(source: Source, amount: float, like: Any) -> Any:
+def lasting(source: NoiseSource, amount: float, like: Any) -> Any:
     """As `signed`, but other signs for each place in the program, and in a graph the same at each step.
 
     There are hundreds of such places in a large model: where the shape is known, the signs are one constant.
@@ -60,7 +60,7 @@ def lasting(source: Source, amount: float, like: Any) -> Any:
     return tf.constant(source.sign * amount * random.choice([-1.0, 1.0], size=like.shape.as_list()), like.dtype)
 
 
-def moved(source: Source, value: Any, roundings: float, key: Any) -> Any:
+def moved(source: NoiseSource, value: Any, roundings: float, key: Any) -> Any:
     """Each element of a floating tensor moved by some eps of itself, in either direction.
 
     Whole numbers, infinite ones included, stay as they are, and the others do not pass one: what is a count, a mask or
@@ -77,7 +77,7 @@ def moved(source: Source, value: Any, roundings: float, key: Any) -> Any:
     return found
 
 
-def together(source: Source, value: Any, eps: float) -> Any:
+def together(source: NoiseSource, value: Any, eps: float) -> Any:
     """A tensor all of whose elements are moved by the same eps of themselves: what is rounded alike is off alike."""
     import tensorflow as tf
 

@@ -20,7 +20,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.noise.protocol import Source, eps_of, patched
+from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import lasting
 
 __all__ = ["ROUNDINGS", "active"]
@@ -33,7 +33,7 @@ _ALL_ROUNDING = 16.0
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb sums over elements in this context: `reduce_sum`, `reduce_mean`, and the gradients of biases.
 
     All code of TensorFlow calls these functions by way of their modules, eagerly, in a graph and for gradients.
@@ -46,7 +46,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def _summing(source: Source, *, mean: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _summing(source: NoiseSource, *, mean: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     import tensorflow as tf
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,7 +65,7 @@ def _summing(source: Source, *, mean: bool) -> Callable[[Callable[..., Any]], Ca
     return around
 
 
-def _perturbed(source: Source, found: Any, terms: Any, again: Callable[[Any], Any], *, mean: bool) -> Any:
+def _perturbed(source: NoiseSource, found: Any, terms: Any, again: Callable[[Any], Any], *, mean: bool) -> Any:
     """A sum, or a mean, of terms, with noise; `again` sums other terms in the same way.
 
     There are hundreds of sums in a large model, so that as little as possible is left to ops, and none is added where

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.recording.layouts import copies_of, is_laid_out, set_shards
-from harness.recording.noise.protocol import Source, eps_of
+from harness.recording.noise.protocol import NoiseSource, eps_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -16,7 +16,7 @@ __all__ = ["active", "perturb", "perturbed"]
 
 
 @contextlib.contextmanager
-def active(source: Source) -> Iterator[None]:
+def active(source: NoiseSource) -> Iterator[None]:
     """Perturb every variable that is created in this context."""
     import tensorflow as tf
 
@@ -31,7 +31,7 @@ def active(source: Source) -> Iterator[None]:
         yield
 
 
-def perturbed(source: Source, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def perturbed(source: NoiseSource, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What a variable of these values would be. Scalars are hyperparameters and counters, and stay."""
     import numpy as np
 
@@ -42,7 +42,7 @@ def perturbed(source: Source, values: np.ndarray[Any, Any]) -> np.ndarray[Any, A
     return np.asarray(values.astype(np.float64) * (1.0 + eps * signs)).astype(values.dtype)
 
 
-def perturb(source: Source, variable: Any) -> None:
+def perturb(source: NoiseSource, variable: Any) -> None:
     """Perturb a variable in place. Scalars are hyperparameters and counters, and stay."""
     import numpy as np
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-from harness.subject.notebook import Cell, is_harmless, show_to_python
+from harness.subject.notebook import NotebookCell, is_harmless, show_to_python
 
 __all__ = ["run_cells"]
 
@@ -38,7 +38,7 @@ def _display(*objects: object, **_: object) -> None:
         sys.stdout.write(f"{each!r}\n")
 
 
-def run_cells(path: str, cells: Sequence[Cell]) -> None:
+def run_cells(path: str, cells: Sequence[NotebookCell]) -> None:
     """Run them in their order in one namespace, as `__main__`.
 
     Raises:

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.found import note_files_found
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
+from harness.evidence.restart_files import note_files_found
 from harness.evidence.trace import Header, Placement
 from harness.recording.autotune import leave_iterators
 from harness.recording.client import (
@@ -30,37 +30,37 @@ from harness.recording.client import (
     versions,
 )
 from harness.recording.clock import moved_clock
+from harness.recording.default_seeds import own_shuffles, seeded_generators
+from harness.recording.file_access import note_files
 from harness.recording.noise import Noise
 from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
-from harness.recording.scripts.adopting import adopting
 from harness.recording.scripts.all_cpus import all_cpus
 from harness.recording.scripts.compiled import compiled_named
-from harness.recording.scripts.doubts import doubts
+from harness.recording.scripts.design_differences import design_differences
 from harness.recording.scripts.execute import execute
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
+from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.scripts.unscoped import unscoped_named
-from harness.recording.touched import note_files
-from harness.recording.turns import in_turns
-from harness.recording.unseeded import own_shuffles, seeded_generators
+from harness.recording.serial_closures import serial_closures
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
-from harness.recording.work import Working, working
+from harness.recording.work import WorkCounts, working
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator.agent import current, now
 from simulator.agent.private_files import enter_view
 
-__all__ = ["Ended", "run_script"]
+__all__ = ["ScriptEnded", "run_script"]
 
 
 _BETWEEN_STARTS = 100_003
 """Between the seeds of a task and those of the same one when it is started again."""
 
 
-class Ended(BaseException):
+class ScriptEnded(BaseException):
     """Ends a script whose first steps are done. Nothing that it catches, as long as it catches no exit."""
 
 
@@ -74,7 +74,7 @@ class _Session:
         self.stack = stack
         self.recorder: Recorder | None = None
         self.strategy: Any = None
-        self.work: Working | None = None
+        self.work: WorkCounts | None = None
         self.cut: int | None = None
         self.steps = 0
 
@@ -140,7 +140,7 @@ class _Session:
         if index == self.script.first and not (self.script.disturbed and self.case.name != "default"):
             self.cut = index
             leave_iterators()
-            raise Ended
+            raise ScriptEnded
 
 
 def _check_cluster(name: str, strategy: Any) -> None:
@@ -211,14 +211,14 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         number = case.clients.index(task_name())
         drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
-        stack.enter_context(adopting(session.built, stand_ins.line))
+        stack.enter_context(adopt_strategy(session.built, stand_ins.line))
         stack.enter_context(unscoped_named(stand_ins))
         stack.enter_context(compiled_named(stand_ins))
         for one in (noise, watch):
             if one is not None:
                 stack.enter_context(one.active())
         # Last, so that it sees what the script gets.
-        with contextlib.suppress(Ended):
+        with contextlib.suppress(ScriptEnded):
             stack.enter_context(recorder.witnessing())
             execute(program.script)
             at_end()
@@ -245,14 +245,14 @@ def _around(
     if case.name == "default" or assignment.replicas > 1:
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
         stack.enter_context(one_replica(stand_ins, **told))
-        stack.enter_context(doubts(stand_ins, yields=bool(assignment.follows)))
+        stack.enter_context(design_differences(stand_ins, yields=bool(assignment.follows)))
         return lambda: None
     if not case.on_device:  # which strategies find by themselves
         stack.enter_context(all_cpus(case.devices))
     if not case.ps:
         return lambda: None
     witness.through(Files(Path(assignment.directory) / "closures"))
-    stack.enter_context(in_turns())
+    stack.enter_context(serial_closures())
     return stack.enter_context(joins_noted(stand_ins, witness.trains, witness.note))
 
 

@@ -17,10 +17,10 @@ from typing import Any
 from harness.evidence.stand_ins import COUNT
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["Count"]
+__all__ = ["ReplicaCount"]
 
 
-class Count:
+class ReplicaCount:
     """Not an `int`: `1.0 / n` would not ask one.
 
     Args:
@@ -129,12 +129,12 @@ def _is_formatted(frame: FrameType) -> bool:
 
 
 def _forward(name: str, function: Callable[..., Any], *, swapped: bool = False, trust: str = "meant") -> None:
-    def method(self: Count, other: Any) -> Any:
+    def method(self: ReplicaCount, other: Any) -> Any:
         own = self._as_whole("in arithmetic", trust)
-        other = own if isinstance(other, Count) else other
+        other = own if isinstance(other, ReplicaCount) else other
         return function(other, own) if swapped else function(own, other)
 
-    setattr(Count, name, method)
+    setattr(ReplicaCount, name, method)
 
 
 for _name in ("eq", "ne", "lt", "le", "gt", "ge"):

@@ -18,11 +18,11 @@ import msgspec
 
 from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
-from harness.recording.scripts.by_hand import batch_size, is_joined, sharded_by_hand
-from harness.recording.scripts.counts import Count
+from harness.recording.scripts.counts import ReplicaCount
+from harness.recording.scripts.manual_shards import batch_size, is_joined, join_manual_shards
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
-from harness.recording.steps.averaging import LOSSES
+from harness.recording.steps.mean_replicas import LOSSES
 
 __all__ = ["one_replica"]
 
@@ -49,7 +49,7 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
             stack.enter_context(_refused(stand_ins))
         if script.strategy.startswith("multi_worker"):
             stack.enter_context(_config(stand_ins))
-            stack.enter_context(sharded_by_hand(stand_ins))
+            stack.enter_context(join_manual_shards(stand_ins))
         if script.ps:
             stack.enter_context(_config(stand_ins))
             stack.enter_context(serial_cluster())
@@ -125,7 +125,7 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
 
-    count = Count(stand_ins.script.replicas, stand_ins)
+    count = ReplicaCount(stand_ins.script.replicas, stand_ins)
 
     def replicas(strategy: Any) -> Any:
         if not stand_ins.asked_by_script():
@@ -149,7 +149,7 @@ def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def divided(tensor: Any, other: Any) -> Any:
-            return original(tensor, other.divides(tensor) if isinstance(other, Count) else other)
+            return original(tensor, other.divides(tensor) if isinstance(other, ReplicaCount) else other)
 
         return divided
 

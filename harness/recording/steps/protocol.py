@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from harness.evidence.steps import Place
+from harness.evidence.steps import StepPlace
 from harness.evidence.trace import DrawSeen, GivenSeen
 
-__all__ = ["Named", "Steps", "Variables"]
+__all__ = ["NamedVariable", "Steps", "Variables"]
 
 
-class Named(Protocol):
+class NamedVariable(Protocol):
     """What is known of a variable besides itself."""
 
     @property
@@ -23,7 +23,7 @@ class Named(Protocol):
         """Of those of this name which one it is, from 0, in the order in which they were made."""
 
 
-Variables = Sequence[tuple[Named, Any]]
+Variables = Sequence[tuple[NamedVariable, Any]]
 
 
 class Steps(Protocol):
@@ -126,7 +126,7 @@ class Steps(Protocol):
 
     def drawn(
         self,
-        place: Place,
+        place: StepPlace,
         replica: int,
         outputs: Sequence[Any],
         operation: str,

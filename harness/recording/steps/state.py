@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
-from harness.evidence.steps import EvidenceReader, Held
+from harness.evidence.steps import EvidenceReader, HeldVariable
 from harness.evidence.steps.records import How
 from harness.evidence.trace import is_statistics
 from harness.recording.layouts import is_laid_out, set_shards, shards_of, wholes
@@ -75,7 +75,7 @@ def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)
 
 
-def values_of(found: Sequence[tuple[EvidenceReader, Held]], replicas: int) -> list[np.ndarray[Any, Any]]:
+def values_of(found: Sequence[tuple[EvidenceReader, HeldVariable]], replicas: int) -> list[np.ndarray[Any, Any]]:
     """What the copies of a variable hold for those of all tasks: one value, or one for each of several replicas.
 
     None where each replica of the run has something of its own, and there is one here.

@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from harness.recording.tracing.client import Tracing, trace_client
-from harness.recording.tracing.trying import Batch, Outcome, read_outcomes
+from harness.recording.tracing.trial_batches import BatchOutcome, TrialBatch, read_outcomes
 
-__all__ = ["Batch", "Outcome", "Tracing", "read_outcomes", "trace_client"]
+__all__ = ["BatchOutcome", "Tracing", "TrialBatch", "read_outcomes", "trace_client"]

@@ -7,8 +7,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.traced import Argument
-from harness.evidence.watched import Seen
+from harness.evidence.step_graph import Argument
+from harness.evidence.watched_step import WatchedVariable
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 
@@ -74,7 +74,7 @@ class Handles:
         self._variables = variables
         self._first = first_replica
         self._copies: dict[int, int] = {}
-        self._kinds: dict[str, Seen] | None = None
+        self._kinds: dict[str, WatchedVariable] | None = None
         self._trained: set[int] = set()
 
     @contextlib.contextmanager

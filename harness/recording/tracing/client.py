@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.traced import write_traced
+from harness.evidence.step_graph import write_traced
 from harness.recording.keras_callback import Reports, make_callback
-from harness.recording.tracing.noted import Noted
-from harness.recording.tracing.process import Process
+from harness.recording.tracing.process import TracedProcess
+from harness.recording.tracing.trace_notes import TraceNotes
 from harness.recording.tracing.tracer import Tracer
-from harness.recording.tracing.trying import Batch, write_outcomes
+from harness.recording.tracing.trial_batches import TrialBatch, write_outcomes
 
 __all__ = ["Tracing", "trace_client"]
 
@@ -29,13 +29,13 @@ class Tracing(msgspec.Struct, frozen=True):
 
     path: str
     replicas: int
-    batches: tuple[tuple[Batch, ...], ...] = ()
+    batches: tuple[tuple[TrialBatch, ...], ...] = ()
 
 
 class TraceRecorder:
     """What a program gets as `record`: it hears what is reported, and writes nothing."""
 
-    def __init__(self, noted: Noted, strategy: Any, directory: Path) -> None:
+    def __init__(self, noted: TraceNotes, strategy: Any, directory: Path) -> None:
         self.directory = directory
         self.strategy = strategy
         self.observed = 0
@@ -68,12 +68,12 @@ def trace_client(program: Any, case: Any, assignment: Any, tracing: Tracing) -> 
         `observed`, 1, as a client of `run_client` does.
     """
     from harness.recording.client import prepared, task_name
-    from harness.recording.unseeded import seeded_generators
+    from harness.recording.default_seeds import seeded_generators
 
     strategy = prepared(case, assignment)
     first = case.clients.index(task_name()) * case.family.local_replicas(strategy, case)
     batches = tracing.batches[case.clients.index(task_name())]
-    tracer = Tracer(Process(task_name(), tracing.replicas, first), strategy, batches)
+    tracer = Tracer(TracedProcess(task_name(), tracing.replicas, first), strategy, batches)
     record = TraceRecorder(tracer.noted, strategy, Path(assignment.directory))
     train = program.load()
     with seeded_generators(assignment.seed, case.clients.index(task_name())), tracer.active():

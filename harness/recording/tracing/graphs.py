@@ -6,18 +6,18 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.evidence.step_graph import Graph, GraphNode
 from harness.evidence.trace import Array
-from harness.evidence.traced import Graph, Node
-from harness.evidence.watched import Frame
+from harness.evidence.watched_step import Frame
 from harness.recording.watch.places import LAMBDA
 
-__all__ = ["Graphs"]
+__all__ = ["GraphRecords"]
 
 _VALUE_BYTES_MAX = 1 << 10
 _CALLED = ("f", "body", "cond", "then_branch", "else_branch")
 
 
-class Graphs:
+class GraphRecords:
     """Turns functions into data, each once.
 
     Args:
@@ -58,7 +58,7 @@ class Graphs:
         )
         return number
 
-    def _node(self, graph: Any, operation: Any, definition: Any, places: dict[str, int]) -> Node:
+    def _node(self, graph: Any, operation: Any, definition: Any, places: dict[str, int]) -> GraphNode:
         attributes, functions = {}, {}
         for name, value in definition.attr.items():
             which = value.WhichOneof("value")
@@ -74,7 +74,7 @@ class Graphs:
         value, digest = None, 0
         if operation.type == "Const":
             value, digest = _constant(definition.attr["value"].tensor)
-        return Node(
+        return GraphNode(
             type=operation.type,
             name=operation.name,
             inputs=tuple((places[each.op.name], each.value_index) for each in operation.inputs),

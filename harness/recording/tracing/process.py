@@ -9,14 +9,14 @@ from harness.recording.tracing.arguments import Handles, Yielded
 from harness.recording.watch.places import Places
 from harness.recording.watch.variables import Variables
 
-__all__ = ["Enough", "Process"]
+__all__ = ["TracedProcess", "TracingDone"]
 
 
-class Enough(BaseException):
+class TracingDone(BaseException):
     """Ends a program of which there is nothing more to see; nothing that a program catches."""
 
 
-class Process:
+class TracedProcess:
     """One client.
 
     Attributes:

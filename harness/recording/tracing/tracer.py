@@ -12,15 +12,15 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.traced import Traced
+from harness.evidence.step_graph import StepGraph
 from harness.recording.patches import patched
-from harness.recording.tracing.besides import Besides
-from harness.recording.tracing.between import BETWEEN, FROM_EXAMPLES, decisions_heard, of_program
-from harness.recording.tracing.changing import assigns, changes
-from harness.recording.tracing.noted import Noted
-from harness.recording.tracing.process import Enough, Process
-from harness.recording.tracing.stepping import Stepping
-from harness.recording.tracing.trying import Batch, Outcome, tried
+from harness.recording.tracing.assignments import assigns, changes
+from harness.recording.tracing.other_functions import OtherFunctions
+from harness.recording.tracing.process import TracedProcess, TracingDone
+from harness.recording.tracing.python_decisions import BETWEEN, FROM_EXAMPLES, decisions_heard, of_program
+from harness.recording.tracing.step_function import StepFunction
+from harness.recording.tracing.trace_notes import TraceNotes
+from harness.recording.tracing.trial_batches import BatchOutcome, TrialBatch, tried
 from harness.recording.watch.compiled import uncompiled
 
 __all__ = ["Tracer"]
@@ -43,13 +43,13 @@ class Tracer:
         noted: what else was heard.
     """
 
-    def __init__(self, process: Process, strategy: Any, batches: tuple[Batch, ...] = ()) -> None:
+    def __init__(self, process: TracedProcess, strategy: Any, batches: tuple[TrialBatch, ...] = ()) -> None:
         self._process, self._strategy, self._batches = process, strategy, batches
-        self.noted = Noted(process)
-        self._stepping = Stepping(process, self.noted)
-        self._besides = Besides(process, self.noted, lambda: self._differentiated)
-        self.traced: Traced | None = None
-        self.outcomes: list[Outcome] = []
+        self.noted = TraceNotes(process)
+        self._stepping = StepFunction(process, self.noted)
+        self._besides = OtherFunctions(process, self.noted, lambda: self._differentiated)
+        self.traced: StepGraph | None = None
+        self.outcomes: list[BatchOutcome] = []
         self._inside = False
         self._differentiated = False
         self._eager = 0
@@ -74,7 +74,7 @@ class Tracer:
             stack.callback(op_callbacks.remove_op_callback, self._carried_out)
             try:
                 yield
-            except Enough:
+            except TracingDone:
                 return
             except Exception as error:
                 if self._stepping.function is None:
@@ -85,7 +85,7 @@ class Tracer:
                     self.noted.doubts.append(f"it ended after its first step with {type(error).__name__}")
                 self.noted.limits.append(f"it goes on as before where it ended here, with {type(error).__name__}")
 
-    def result(self) -> Traced:
+    def result(self) -> StepGraph:
         """What was traced."""
         if self.traced is None:
             why = "no tf.function that trains was called"
@@ -95,8 +95,8 @@ class Tracer:
         whole = self.noted.into(self.traced, self._stepping.asked, self._stepping.lengths)
         return msgspec.structs.replace(whole, others=self._besides.traced)
 
-    def _nothing(self, why: str) -> Traced:
-        return Traced(self._process.task, self._process.replicas, why_not=why)
+    def _nothing(self, why: str) -> StepGraph:
+        return StepGraph(self._process.task, self._process.replicas, why_not=why)
 
     @contextlib.contextmanager
     def _own(self) -> Iterator[None]:
@@ -214,7 +214,7 @@ class Tracer:
 
         if self.traced is not None and changes(graph):
             self.noted.changed.append("another function changes variables")
-            raise Enough
+            raise TracingDone
         given = original(function, *args, **options)
         values = tf.nest.flatten(given, expand_composites=True)
         self.noted.others |= any(isinstance(each, tf.Tensor) and each.dtype.is_numeric for each in values)
@@ -230,7 +230,7 @@ class Tracer:
                 raise
             why = f"TensorFlow does not give the graph of the function: {_said(error)}"
             self.traced = self._nothing(why)
-            raise Enough from error
+            raise TracingDone from error
         if not (self._differentiated or changes(concrete.graph)):
             return self._by_another(original, function, concrete.graph, args, options)
         if self._batches:
@@ -246,16 +246,16 @@ class Tracer:
                 self._strategy,
                 self._batches,
             )
-            raise Enough
+            raise TracingDone
         seconds = time.monotonic() - began
         if self._eager or not _in_main_thread():
             self.traced = self._nothing("the program trains eagerly: each replica calls a function of its own")
-            raise Enough
+            raise TracingDone
         try:
             self.traced, result = self._stepping.begin(function, concrete, (args, options), seconds)
         except Exception as error:
             self.traced = self._nothing(f"the graph cannot be taken apart: {type(error).__name__}: {error}")
-            raise Enough from error
+            raise TracingDone from error
         return result
 
 

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from harness.recording.watch._watch import Enough, Watch, Watching
+from harness.recording.watch._watch import Watch, WatchDone, WatchOrder
 
-__all__ = ["Enough", "Watch", "Watching"]
+__all__ = ["Watch", "WatchDone", "WatchOrder"]

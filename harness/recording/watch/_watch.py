@@ -19,25 +19,25 @@ from typing import Any
 
 import msgspec
 
-from harness.evidence.watched import BATCHES, Op, Watched, form_of, write_watched
+from harness.evidence.watched_step import BATCHES, Op, WatchedStep, form_of, write_watched
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
 from harness.recording.watch.makers import Makers
-from harness.recording.watch.places import BY_BATCHES, Place, Places, zone
+from harness.recording.watch.places import BY_BATCHES, CodePlace, Places, zone
 from harness.recording.watch.values import Values
 from harness.recording.watch.variables import Variables
 
-__all__ = ["Enough", "Watch", "Watching"]
+__all__ = ["Watch", "WatchDone", "WatchOrder"]
 
 _HIDDEN_TYPES = {"NoOp", "PyFunc", "PyFuncStateless", "EagerPyFunc", "Assert", "CheckNumerics"}
 
 
-class Enough(BaseException):
+class WatchDone(BaseException):
     """Ends a program whose watched step is over. Nothing that a program catches, as long as it catches no exit."""
 
 
-class Watching(msgspec.Struct, frozen=True):
+class WatchOrder(msgspec.Struct, frozen=True):
     """What a client has to watch: a step from 1, or what comes after so many steps, until the end; and where it goes.
 
     Attributes:
@@ -64,7 +64,7 @@ class Watch:
         replicas: of the strategy.
     """
 
-    def __init__(self, watching: Watching, task: str, replicas: int) -> None:
+    def __init__(self, watching: WatchOrder, task: str, replicas: int) -> None:
         self._watching = watching
         self._task = task
         self._replicas = replicas
@@ -130,7 +130,7 @@ class Watch:
             stack.callback(op_callbacks.remove_op_callback, self._made)
             try:
                 yield
-            except Enough:
+            except WatchDone:
                 pass
             finally:
                 if not self._done:
@@ -159,7 +159,7 @@ class Watch:
         """
         if step == self._watching.step and not self._watching.last:
             self._write()
-            raise Enough
+            raise WatchDone
         self._steps = step
 
     def _write(self) -> None:
@@ -169,7 +169,7 @@ class Watch:
             self._blind[f"{len(lost)} values: there was no room for them"] = None
         write_watched(
             Path(self._watching.path) / f"{self._task.replace(':', '-')}.watched",
-            Watched(
+            WatchedStep(
                 task=self._task,
                 step=self._watching.step,
                 replicas=self._replicas,
@@ -253,7 +253,7 @@ class Watch:
             )
         self._add(kind, name, where, index, place, inputs, outputs, variable, graph)
 
-    def _is_by_batches(self, kind: str, inputs: Sequence[Any], place: Place) -> bool:
+    def _is_by_batches(self, kind: str, inputs: Sequence[Any], place: CodePlace) -> bool:
         """Whether one replica does this for each batch, and the run once; so it is with a sum of gradients of these."""
         adds = kind == "AddN" and place.differentiates and all(_id(each) in self._by_batches for each in inputs)
         return adds or BY_BATCHES in _scope()
@@ -264,7 +264,7 @@ class Watch:
         name: str,
         where: str,
         index: int,
-        place: Place,
+        place: CodePlace,
         inputs: Sequence[Any],
         outputs: Sequence[Any],
         variable: str,

@@ -10,8 +10,8 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from harness.recording.beside import beside
 from harness.recording.noise.protocol import patched
+from harness.recording.side_operations import run_beside
 
 __all__ = ["Looks"]
 
@@ -82,7 +82,7 @@ class Looks:
             self._seen(numbers, values)
 
         with tf.device(device):
-            beside(tf.numpy_function(look, [tensor for _, tensor in waiting], [], stateful=True))
+            run_beside(tf.numpy_function(look, [tensor for _, tensor in waiting], [], stateful=True))
 
 
 def _device(tensor: Any) -> str:

@@ -10,7 +10,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.evidence.watched import OUTER, REPLICA, UPDATE, Frame
+from harness.evidence.watched_step import OUTER, REPLICA, UPDATE, Frame
 from simulator.agent.places import place
 
 __all__ = ["AROUND", "BY_BATCHES", "LAMBDA", "Places", "zone"]
@@ -43,7 +43,7 @@ _Stack = tuple[tuple[str, int, str], ...]
 
 
 @dataclass(frozen=True)
-class Place:
+class CodePlace:
     """What `Watched.frames` and an `Op` say of one stack."""
 
     frames: tuple[int, ...]
@@ -69,7 +69,7 @@ class Places:
         self._numbers: dict[Frame, int] = {}
         self._owned: dict[str, bool] = {}
         self._lines: dict[tuple[str, int], tuple[str, int, str]] = {}
-        self._known: dict[tuple[_Stack, int | None], Place] = {}
+        self._known: dict[tuple[_Stack, int | None], CodePlace] = {}
         # Site-packages lie within the standard library's folder; who wrote a package there wrote it for the program.
         self._packages = tuple({sysconfig.get_paths()[key] + os.sep for key in ("purelib", "platlib")})
 
@@ -78,7 +78,7 @@ class Places:
         """All of them, by their numbers."""
         return tuple(self._numbers)
 
-    def here(self) -> Place:
+    def here(self) -> CodePlace:
         """The place of the operation that this thread is making."""
         from tensorflow.python.util import tf_stack
 
@@ -141,7 +141,7 @@ class Places:
         found = self._lines.get((file, line), (file, line, function))
         return found if found[2] else (*found[:2], LAMBDA)
 
-    def _place(self, stack: _Stack, other: int | None) -> Place:
+    def _place(self, stack: _Stack, other: int | None) -> CodePlace:
         begin = 0
         merged = False
         ours = differentiates = False
@@ -163,7 +163,7 @@ class Places:
         caller = self._number(Frame(*callers[-1], own=True)) if callers else None
         if other is not None and (caller is None or (merged and threading.current_thread() is threading.main_thread())):
             caller = other
-        return Place(tuple(inner), caller, differentiates, ours)
+        return CodePlace(tuple(inner), caller, differentiates, ours)
 
     def is_own(self, file: str) -> bool:
         """Whether a file is the program's own."""

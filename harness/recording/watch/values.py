@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.sketch import sketch
 from harness.evidence.trace import Array
-from harness.evidence.watched import Taken, digest_of
+from harness.evidence.watched_step import TensorValue, digest_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,7 +30,7 @@ class Values:
     """
 
     def __init__(self, budget: int = BUDGET_BYTES) -> None:
-        self.taken: list[Taken] = []
+        self.taken: list[TensorValue] = []
         self.lost: set[int] = set()
         self._left = budget
         self._lock = threading.Lock()
@@ -45,7 +45,7 @@ class Values:
         sketched = value.nbytes > FULL_BYTES and value.dtype.kind == "f"
         whole = _as_it_lies(value) if sketched else Array.of(value)
         kept, shape = (Array.of(sketch(value)), value.shape) if sketched else (whole, None)
-        taken = Taken(tensor, kept, digest_of(whole), shape)
+        taken = TensorValue(tensor, kept, digest_of(whole), shape)
         with self._lock:
             if len(kept.data) > self._left:
                 self.lost.add(tensor)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.watched import Seen
+from harness.evidence.watched_step import WatchedVariable
 from harness.recording.noise.protocol import patched
 
 __all__ = ["Variables", "outermost"]
@@ -79,12 +79,12 @@ class Variables:
         key = _key(outer)
         return None if key is None else self._names.get(key)
 
-    def kinds(self) -> tuple[Seen, ...]:
+    def kinds(self) -> tuple[WatchedVariable, ...]:
         """All variables."""
         found = []
         for name in dict.fromkeys(self._names.values()):
             kind, aggregation = self._kinds.get(name, ("plain", "NONE"))
-            found.append(Seen(name, kind, aggregation, self._made[name]))
+            found.append(WatchedVariable(name, kind, aggregation, self._made[name]))
         return tuple(found)
 
 

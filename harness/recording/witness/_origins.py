@@ -6,10 +6,10 @@ import contextlib
 import weakref
 from typing import Any
 
-__all__ = ["Computed", "comes_from_outside", "has_rows"]
+__all__ = ["ComputedValues", "comes_from_outside", "has_rows"]
 
 
-class Computed:
+class ComputedValues:
     """What outermost calls have given back: values that are not from outside where the next one is given them.
 
     Attributes:
@@ -51,7 +51,7 @@ def has_rows(value: Any) -> bool:
     return isinstance(value, tf.Tensor) and bool(value.shape.rank) and value.dtype not in (tf.resource, tf.variant)
 
 
-def comes_from_outside(computed: Computed, value: Any) -> bool:
+def comes_from_outside(computed: ComputedValues, value: Any) -> bool:
     """Whether an iterator, or the caller of the function that is being traced, has given it."""
     import numpy as np
     import tensorflow as tf

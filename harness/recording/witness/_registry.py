@@ -16,7 +16,7 @@ from harness.recording.owners import owner_of
 from harness.recording.shards import is_sharded, name_of, whole_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
-__all__ = ["Entry", "Named", "Registry"]
+__all__ = ["RegisteredName", "Registry", "VariableEntry"]
 
 _FRAMES_MAX = 24
 """Between the constructor of a Keras variable and that of the TensorFlow variable in it are fewer calls."""
@@ -31,7 +31,7 @@ _NOT_NUMBERS = ("string", "resource", "variant")
 
 
 @dataclass(frozen=True)
-class Named:
+class RegisteredName:
     """A variable by its name, and its number among those of that name, from 0."""
 
     name: str
@@ -42,7 +42,7 @@ _NO_STATE = ("a random generator", "a count of batches")
 
 
 @dataclass(eq=False)
-class Entry:
+class VariableEntry:
     """A variable that was made.
 
     Attributes:
@@ -92,16 +92,16 @@ class Entry:
 
 
 class Registry:
-    """The variables in the order in which they were made; `alone` as of `Entry.judged`."""
+    """The variables in the order in which they were made; `alone` as of `VariableEntry.judged`."""
 
     def __init__(self, *, alone: bool) -> None:
         self._alone = alone
-        self._entries: list[Entry] = []
-        self._known: dict[int, Entry] = {}
-        self._on_read: list[tuple[Entry, str]] = []
+        self._entries: list[VariableEntry] = []
+        self._known: dict[int, VariableEntry] = {}
+        self._on_read: list[tuple[VariableEntry, str]] = []
         self._lock = threading.Lock()
-        self._judged: list[Entry] | None = None
-        self._state: dict[bool, list[tuple[Named, Entry]]] = {}
+        self._judged: list[VariableEntry] | None = None
+        self._state: dict[bool, list[tuple[RegisteredName, VariableEntry]]] = {}
         self._making = threading.local()
 
     @contextlib.contextmanager
@@ -127,7 +127,7 @@ class Registry:
             for shard in variable.variables:
                 self.add(shard)
             return
-        entry = Entry(weakref.ref(variable), owner_of(), _holder())
+        entry = VariableEntry(weakref.ref(variable), owner_of(), _holder())
         own = entry.keras is None and entry.owner not in ("a metric", "an optimizer") and not is_statistics(entry.name)
         if own and getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             self._on_read.append((entry, entry.name))
@@ -142,7 +142,7 @@ class Registry:
         if entry is not None and not entry.trained:
             entry.trained, self._judged = True, None
 
-    def entry(self, variable: Any) -> Entry | None:
+    def entry(self, variable: Any) -> VariableEntry | None:
         """That of a variable of Keras or TensorFlow, or of one copy of a distributed one."""
         import tensorflow as tf
 
@@ -155,11 +155,11 @@ class Registry:
             found = self._known.get(id(inner))
         return found if found is not None and found.made() is inner else None
 
-    def state(self) -> list[tuple[Named, Any]]:
+    def state(self) -> list[tuple[RegisteredName, Any]]:
         """All that are numbers and still there. States of random generators belong to what is drawn."""
         return [(named, variable) for named, entry, variable in self._named() if entry.owner not in _NO_STATE]
 
-    def report(self, variables: Iterable[Any]) -> list[tuple[Named, Any]]:
+    def report(self, variables: Iterable[Any]) -> list[tuple[RegisteredName, Any]]:
         """Note that the program reports these, which may be variables of Keras, or copies of distributed ones."""
         parts = [part for each in variables for part in (each.variables if is_sharded(each) else [each])]
         entries = {id(entry): entry for variable in parts if (entry := self.entry(variable)) is not None}
@@ -168,7 +168,7 @@ class Registry:
         self._state.clear()
         return [(named, variable) for named, entry, variable in self._named() if id(entry) in entries]
 
-    def other_state(self) -> list[tuple[Named, Any]]:
+    def other_state(self) -> list[tuple[RegisteredName, Any]]:
         """Those of `state` of which each replica may have something of its own."""
         judged = {
             named
@@ -184,7 +184,7 @@ class Registry:
         """
         return [name for entry, name in self._on_read if not entry.reported]
 
-    def judged_state(self, *, reported: bool) -> list[tuple[Named, Any]]:
+    def judged_state(self, *, reported: bool) -> list[tuple[RegisteredName, Any]]:
         """Those that are judged, with those that the program reports or without."""
         if self._judged is None:  # a variable was made, or is trained now
             self._state.clear()
@@ -200,10 +200,10 @@ class Registry:
             self._state[reported] = [(named, entry) for named, entry, _ in found]
         return [(named, variable) for named, _, variable in found]
 
-    def _is_judged(self, entry: Entry, variable: Any) -> bool:
+    def _is_judged(self, entry: VariableEntry, variable: Any) -> bool:
         return entry.judged(variable, alone=self._alone)
 
-    def _named(self) -> Iterator[tuple[Named, Entry, Any]]:
+    def _named(self) -> Iterator[tuple[RegisteredName, VariableEntry, Any]]:
         seen: Counter[str] = Counter()
         wholes: set[int] = set()
         for entry in self._entries:
@@ -215,10 +215,10 @@ class Registry:
                 if id(variable) in wholes:
                     continue
                 wholes.add(id(variable))
-            yield Named(name, seen[name]), entry, variable
+            yield RegisteredName(name, seen[name]), entry, variable
             seen[name] += 1
 
-    def judged(self) -> list[tuple[Entry, Any]]:
+    def judged(self) -> list[tuple[VariableEntry, Any]]:
         """Those that are judged and still there."""
         if self._judged is None:
             there = [(entry, entry.made()) for entry in self._entries]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["replica_number"]
 
 
-def replica_number(gathered: Gathered) -> int | None:
+def replica_number(gathered: WitnessState) -> int | None:
     """The number of the replica that is being run, over all workers; None outside of each or where it is no number."""
     import tensorflow as tf
 

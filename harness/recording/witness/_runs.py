@@ -8,13 +8,13 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["Runs"]
+__all__ = ["ReplicaCalls"]
 
 _Call = tuple[tuple[int, ...], int]
 """The functions that are being traced, outermost first, and the number of the call in the innermost trace."""
 
 
-class Runs:
+class ReplicaCalls:
     """Counts anew in each graph that is built, so that each trace of a function numbers its calls alike.
 
     TensorFlow traces a function again that has made variables, also within the trace of another one.

@@ -10,8 +10,8 @@ from harness.evidence.trace import STATISTICS, Array, SeenVariable
 from harness.recording.layouts import is_laid_out
 from harness.recording.reader import Reader
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
-from harness.recording.witness._registry import Entry, Named
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness._registry import RegisteredName, VariableEntry
+from harness.recording.witness.protocol import WitnessState
 
 if TYPE_CHECKING:
     import numpy as np
@@ -29,7 +29,7 @@ _SMALL = 1 << 16
 
 
 def read(
-    gathered: Gathered, variables: Sequence[tuple[Entry, Any]], number: int, *, last: bool = False
+    gathered: WitnessState, variables: Sequence[tuple[VariableEntry, Any]], number: int, *, last: bool = False
 ) -> tuple[SeenVariable, ...] | None:
     """All of these as they are now; None after a step, by its number, at which they are too much, but the last."""
     large = is_large(variable for _, variable in variables)
@@ -55,7 +55,7 @@ def is_large(variables: Iterable[Any]) -> bool:
     return sum(map(_bytes, variables)) > BYTES_MAX
 
 
-def first_values(variables: Sequence[tuple[Named, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
+def first_values(variables: Sequence[tuple[RegisteredName, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
     """All of these of which each copy has a value."""
     copies = [copies_of(variable) for _, variable in variables]
     arrays = iter(reader.read([copy for each in copies for copy in each]))

@@ -15,16 +15,16 @@ from harness.evidence.observed import unique_names
 from harness.evidence.steps import EvidenceWriter, RunEvidence
 from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
-from harness.recording.steps import Following, Keeping, Leaving
-from harness.recording.steps.keeping import Deliver
+from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
+from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
-from harness.recording.witness._given_back import values_of
-from harness.recording.witness._passed import Event, StepSeen
-from harness.recording.witness._registry import Entry
+from harness.recording.witness._registry import VariableEntry
+from harness.recording.witness._return_values import values_of
+from harness.recording.witness._step_events import Event, StepSeen
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import first_values, is_large, read
-from harness.recording.witness.protocol import Gathered, Seam
+from harness.recording.witness.protocol import Seam, WitnessState
 from simulator.agent import now
 
 __all__ = ["Witness"]
@@ -45,11 +45,11 @@ class Witness:
         noise: of a rerun of the reference: variables that the program does not report are perturbed as those that it
             does.
         watch: of a rerun of which a step is watched, in which this is not the program's.
-        at_once: as of `Gathered`.
+        at_once: as of `WitnessState`.
         keeps: where the evidence of the steps is to be kept, None where nobody wants it.
         follows: the evidence of the run that this process is to follow.
         replicas: that follow.
-        repeats: as of `Following`.
+        repeats: as of `Follower`.
         first_replica: the number of the first local replica, over all tasks.
         alone: whether no other process trains with this one.
     """
@@ -79,7 +79,7 @@ class Witness:
                     stack.enter_context(each.silent())
                 yield
 
-        self._gathered = Gathered(strategy, local_replicas, silent, at_once=at_once, alone=alone)
+        self._gathered = WitnessState(strategy, local_replicas, silent, at_once=at_once, alone=alone)
         self._gathered.settled = self._settle
         self._gathered.written = self._write
         self._gathered.started = self._start
@@ -89,9 +89,9 @@ class Witness:
         if keeps is not None:
             numbers = range(first_replica, first_replica + max(1, local_replicas))
             writer = EvidenceWriter(keeps)
-            self._gathered.steps = Keeping(writer, numbers, self._gathered.deliver, at_once=at_once)
+            self._gathered.steps = RunEvidenceWriter(writer, numbers, self._gathered.deliver, at_once=at_once)
         if follows is not None:
-            self._gathered.steps = Following(follows, noise, silent, replicas, repeats=repeats)
+            self._gathered.steps = Follower(follows, noise, silent, replicas, repeats=repeats)
         self._noise = noise
         self._seams = () if strategy is not None and (why := _blind(strategy, keeps)) else tuple(seams)
         if strategy is not None and why:
@@ -111,7 +111,7 @@ class Witness:
         self._gathered.adopt(strategy)
         self._gathered.switch.turn(on=self._gathered.in_full)
 
-    def leave(self, make: Callable[[Deliver], Leaving]) -> Leaving:
+    def leave(self, make: Callable[[Deliver], SampleWriter]) -> SampleWriter:
         """Have the evidence of some steps left; to be called before anything is seen.
 
         Args:
@@ -256,7 +256,7 @@ class Witness:
 
         gathered = self._gathered
         wanted = gathered.in_full or last
-        last = last or isinstance(gathered.steps, Leaving)  # few are, so that all of them can be kept
+        last = last or isinstance(gathered.steps, SampleWriter)  # few are, so that all of them can be kept
         variables = [(entry, variable) for entry, variable in step.variables if not entry.reported]
         if not variables or not (wanted or self._noise):
             return None
@@ -312,7 +312,7 @@ def _blind(strategy: Any, keeps: Path | None) -> str | None:
 
 
 def _name(name: Any) -> str:
-    return name.name if isinstance(name, Entry) else str(name)
+    return name.name if isinstance(name, VariableEntry) else str(name)
 
 
 def _numbers(events: list[Event]) -> dict[str, tuple[Value, ...]]:
@@ -348,7 +348,9 @@ def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Val
     )
 
 
-def _examples(events: list[Event], gathered: Gathered) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
+def _examples(
+    events: list[Event], gathered: WitnessState
+) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
     """The columns and, for each local replica, the examples in the order in which it was called with them.
 
     A step may call its replicas with a distributed batch, and again with the same tensor for each of them: the examples

@@ -13,13 +13,13 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from harness.recording.witness._replica import replica_number
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Note in `gathered.noted` what `tf.nn.compute_average_loss` is told in this context."""
     import tensorflow as tf
 

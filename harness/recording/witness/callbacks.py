@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.evidence.trace import MEMORY, Array, SeenVariable
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
@@ -28,7 +28,7 @@ _WRITERS = (
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Know what the callbacks remember that a training in this context has begun with."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._given_back import reports
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness._return_values import reports
+from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 
 __all__ = ["AROUND", "active"]
@@ -22,7 +22,7 @@ AROUND = True
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Know a step when it is made, within this context."""
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib

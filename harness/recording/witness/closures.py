@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["AROUND", "active"]
 
@@ -21,7 +21,7 @@ AROUND = True
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Know a closure that trains, within this context; what schedules has to wait until it is done."""
     from tensorflow.python.distribute.coordinator import cluster_coordinator
 

@@ -14,10 +14,10 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.evidence.steps import DRAWN, Place
+from harness.evidence.steps import DRAWN, StepPlace
 from harness.recording.patches import patched
 from harness.recording.witness._replica import replica_number
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active", "operations"]
 
@@ -38,7 +38,7 @@ _SHUFFLES = ("random_shuffle", "stateless_shuffle")
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Tell `gathered.steps` what replicas draw in this context."""
     from tensorflow.python.framework import random_seed
     from tensorflow.python.ops import script_ops, stateful_random_ops
@@ -64,7 +64,7 @@ def operations() -> Iterator[tuple[Any, str]]:
                 yield module, name
 
 
-def _replica(gathered: Gathered) -> int | None:
+def _replica(gathered: WitnessState) -> int | None:
     """The replica whose function draws here, None where no draw is told of."""
     if gathered.steps is None or gathered.in_run is None or gathered.draws_nothing:
         return None
@@ -76,7 +76,7 @@ def _replica(gathered: Gathered) -> int | None:
     return replica
 
 
-def _keyed(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _keyed(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def key(*args: Any, **options: Any) -> Any:
             with gathered.drawing_nothing():
@@ -88,7 +88,7 @@ def _keyed(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., A
 
 
 def _drawing(
-    gathered: Gathered, name: str, seeds: threading.local
+    gathered: WitnessState, name: str, seeds: threading.local
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     operation = "".join(part.capitalize() for part in name.split("_"))
 
@@ -108,7 +108,7 @@ def _drawing(
     return around
 
 
-def _calling(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _calling(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """What the program's own Python gives, called from a graph: nobody knows what that draws."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -127,7 +127,7 @@ def _calling(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[...,
 
 
 def _shuffling(
-    gathered: Gathered, name: str, seeds: threading.local
+    gathered: WitnessState, name: str, seeds: threading.local
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Of a shuffle the permutation is the draw: TensorFlow draws the same one for numbers as for rows."""
     operation = "".join(part.capitalize() for part in name.split("_"))
@@ -162,7 +162,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, tf.Tensor) and (value.dtype.is_floating or value.dtype.is_integer)
 
 
-def _seeding(gathered: Gathered, seeds: threading.local) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _seeding(gathered: WitnessState, seeds: threading.local) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Know whether the operation that a thread makes next was given a seed of its own.
 
     TensorFlow counts those that were given none. So what is drawn outside of replicas depends on how many of them draw
@@ -189,14 +189,16 @@ def _is_seeded(name: str, seeds: threading.local) -> bool:
     return name.startswith("stateless") or bool(getattr(seeds, "given", False))
 
 
-def _told(gathered: Gathered, replica: int, found: Any, operation: str, parameters: list[Any], *, seeded: bool) -> Any:
+def _told(
+    gathered: WitnessState, replica: int, found: Any, operation: str, parameters: list[Any], *, seeded: bool
+) -> Any:
     import tensorflow as tf
     from tensorflow.python.eager import record
 
     in_run, steps = gathered.in_run, gathered.steps
     assert in_run is not None
     assert steps is not None
-    place = Place(DRAWN, in_run.number, in_run.draw(replica))
+    place = StepPlace(DRAWN, in_run.number, in_run.draw(replica))
     outputs = [found] if isinstance(found, tf.Tensor) else list(found)
     with gathered.silent(), record.stop_recording():
         told = [tf.convert_to_tensor(each) for each in parameters]

@@ -15,17 +15,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._leaving import is_processor
+from harness.recording.witness._graph_values import is_processor
 from harness.recording.witness._origins import has_rows
-from harness.recording.witness._passed import Event
 from harness.recording.witness._rows import examples_of_several
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness._step_events import Event
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """See the examples of every `Strategy.run` that trains in this context."""
     from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
@@ -46,7 +46,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _see(gathered: Gathered, strategy: Any, given: Any) -> None:
+def _see(gathered: WitnessState, strategy: Any, given: Any) -> None:
     import tensorflow as tf
     from tensorflow.python.eager import record
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
@@ -19,7 +19,7 @@ _OF_VARIABLES = ("ReadVariableOp", "Assign", "Resource")
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Tell `gathered.steps` before anything in this context reads variables, where those follow a run that goes on."""
     from tensorflow.python import pywrap_tfe
     from tensorflow.python.eager import context

@@ -12,18 +12,18 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.accepted import Place
 from harness.recording.capture import capture_value
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.record_values import ValuePlace
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
-_PLACE = Place("fit", "loss")
+_PLACE = ValuePlace("fit", "loss")
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """See what is logged after each epoch of training in this context, by the Kerases that have been imported."""
     import tensorflow as tf
 
@@ -43,7 +43,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _see(gathered: Gathered, logs: Any) -> None:
+def _see(gathered: WitnessState, logs: Any) -> None:
     loss = logs.get("loss") if hasattr(logs, "get") else None
     if loss is not None and gathered.made is not None:
         gathered.made.loss = capture_value(gathered.strategy, "loss", loss, _PLACE)

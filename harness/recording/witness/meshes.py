@@ -14,7 +14,7 @@ from harness.recording.layouts import local_shards
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from harness.recording.witness.draws import operations
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 from harness.subject.strategies.dtensor import MeshStrategy
 
 __all__ = ["active"]
@@ -24,7 +24,7 @@ _DRAWS = "it draws random numbers in a function under DTensor, which depend on t
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Place nothing in graphs of a mesh in this context, and tell that steps draw there."""
     if not isinstance(gathered.strategy, MeshStrategy):
         yield
@@ -39,7 +39,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _packing(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _packing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Note the lines that pack different copies of one shard, which DTensor believes to be equal."""
     places = Places()
 
@@ -58,7 +58,7 @@ def _packing(gathered: Gathered) -> Callable[[Callable[..., Any]], Callable[...,
     return around
 
 
-def _enter_draws(gathered: Gathered, stack: contextlib.ExitStack) -> None:
+def _enter_draws(gathered: WitnessState, stack: contextlib.ExitStack) -> None:
     """A graph that draws, and in which a tape is asked for gradients, is a step that draws."""
     import tensorflow as tf
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from harness.recording.owners import owner_of
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Note what is updated in this context."""
     from tensorflow.python.distribute import distribute_lib
 

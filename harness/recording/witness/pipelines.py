@@ -9,7 +9,7 @@ from typing import Any, Literal
 from harness.evidence.pipelines import Pipeline, Transformation
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
@@ -18,7 +18,7 @@ _LINE, _GIVEN = "_lockstep_line", "_lockstep_given"
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Note in `gathered.noted.pipelines` each data set that is iterated in this context, when it is so first."""
     from tensorflow.python.data.ops import dataset_ops
     from tensorflow.python.distribute import distribute_lib, input_lib
@@ -40,7 +40,7 @@ def active(gathered: Gathered) -> Iterator[None]:
 class _Noted:
     """Notes on data sets where they are made and distributed what is said of them when they are iterated."""
 
-    def __init__(self, gathered: Gathered) -> None:
+    def __init__(self, gathered: WitnessState) -> None:
         self._gathered = gathered
         self._places = Places()
 

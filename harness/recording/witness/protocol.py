@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.stand_ins import ENDLESS
 from harness.recording.reader import Reader
+from harness.recording.witness._exceptions import ends_data, said_of
 from harness.recording.witness._files import Files
-from harness.recording.witness._leaving import Batch, emit
-from harness.recording.witness._noted import Noted
-from harness.recording.witness._origins import Computed
-from harness.recording.witness._passed import Event, InRun, StepSeen
-from harness.recording.witness._raised import ends_data, said_of
+from harness.recording.witness._graph_values import ValueBatch, emit
+from harness.recording.witness._notes import ProgramNotes
+from harness.recording.witness._origins import ComputedValues
 from harness.recording.witness._registry import Registry
+from harness.recording.witness._step_events import Event, InRun, StepSeen
 from harness.recording.witness._switch import Switch
 from harness.recording.witness._threads import Threads
-from harness.recording.witness._waiting import Waiting, stamp
+from harness.recording.witness._value_buffer import ValueBuffer, stamp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
-__all__ = ["STEPS_IN_FULL", "Gathered", "Seam"]
+__all__ = ["STEPS_IN_FULL", "Seam", "WitnessState"]
 
 STEPS_IN_FULL = 16
 """After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake
@@ -39,11 +39,11 @@ stays in what is trained. Examples are seen at every step.
 class Seam(Protocol):
     """A module of this folder: one place at which something of a training step can be seen."""
 
-    def active(self, gathered: Gathered) -> contextlib.AbstractContextManager[None]:
+    def active(self, gathered: WitnessState) -> contextlib.AbstractContextManager[None]:
         """See what passes here, within this context."""
 
 
-class Gathered:
+class WitnessState:
     """What the seams have seen since the last step was written.
 
     A step is one outermost call of a `tf.function`, or of `Strategy.run` where a program runs eagerly, in which a tape
@@ -115,7 +115,7 @@ class Gathered:
         self.unseen: dict[str, None] = {}
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
-        self.noted = Noted()
+        self.noted = ProgramNotes()
         self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
         self.written: Callable[[StepSeen, bool], None] = lambda step, last: None
         self.settled: Callable[[], None] = lambda: None
@@ -127,8 +127,8 @@ class Gathered:
         self._apart = threading.local()
         self._depth = 0
         self._trained = False
-        self._batch: Batch | None = None
-        self._waiting = Waiting()
+        self._batch: ValueBatch | None = None
+        self._waiting = ValueBuffer()
         self.switch = Switch()
         self.threads = Threads()
         self.steps: Steps | None = None
@@ -144,7 +144,7 @@ class Gathered:
         self._ran = False
         self.apart: str | None = None
         self.evaluated: Callable[[Any, str], None] = lambda given, name: None
-        self.computed = Computed()
+        self.computed = ComputedValues()
         self.switch.turn(on=self.in_full)
 
     def adopt(self, strategy: Any) -> None:
@@ -423,7 +423,7 @@ class Gathered:
             joined = np.concatenate([np.asarray(value) for value in values])
             self.take(made_of([joined.reshape(-1).view(np.int64)])[0])
 
-        if self.files is not None or tf.executing_eagerly() or not Waiting.is_possible():
+        if self.files is not None or tf.executing_eagerly() or not ValueBuffer.is_possible():
             self._hand_over(words, take)
         elif self.sees():
             with self.silent():
@@ -453,7 +453,7 @@ class Gathered:
         from tensorflow.python.eager import record
         from tensorflow.python.framework import ops
 
-        before, batch = self._batch, Batch(ops.get_default_graph(), self.switch)
+        before, batch = self._batch, ValueBatch(ops.get_default_graph(), self.switch)
         self._batch = batch
         try:
             yield

@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._passed import Event
 from harness.recording.witness._replica import replica_number
+from harness.recording.witness._step_events import Event
 from harness.recording.witness._values import dense, within_budget
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
@@ -39,7 +39,7 @@ class _Inside:
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """See what the first local replica gets of every reduction of floating numbers in this context."""
     from tensorflow.python.distribute import distribute_lib
 
@@ -74,7 +74,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _see(gathered: Gathered, found: Any) -> None:
+def _see(gathered: WitnessState, found: Any) -> None:
     import tensorflow as tf
 
     if not gathered.tapes:

@@ -18,7 +18,7 @@ from unittest import mock
 from harness.recording.patches import patched
 from harness.recording.watch.places import BY_BATCHES
 from harness.recording.witness._replica import replica_number
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active", "apart", "by_batch", "layers"]
 
@@ -47,7 +47,7 @@ def by_batch(layer: Any, training: Any) -> bool:
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Have `gathered.steps` say which batches one in this context consists of."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -68,7 +68,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _sizes(gathered: Gathered, layer: Any, inputs: Any, training: Any) -> Any:
+def _sizes(gathered: WitnessState, layer: Any, inputs: Any, training: Any) -> Any:
     """How many rows of its input a layer has to normalise at a time, by replicas, int32 [R]; None where all of them."""
     import tensorflow as tf
 

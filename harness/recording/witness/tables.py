@@ -14,7 +14,7 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 
 __all__ = ["active"]
@@ -24,7 +24,7 @@ _BY_REPLICA = "experimental_distribute_values_from_function"
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Note in `gathered.noted` the lines that do either in this context, in a step or after the first one."""
     from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.ops import gen_lookup_ops

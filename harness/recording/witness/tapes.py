@@ -8,16 +8,16 @@ from typing import Any
 
 from harness.recording.patches import patched
 from harness.recording.tensors import is_keras_variable
-from harness.recording.witness._passed import Event
 from harness.recording.witness._replica import replica_number
+from harness.recording.witness._step_events import Event
 from harness.recording.witness._values import LOSS, dense, within_budget
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """See all gradients of variables that are taken with a tape in this context, as the program gets them."""
     import tensorflow as tf
     from tensorflow.python.data.ops import structured_function
@@ -58,7 +58,7 @@ def active(gathered: Gathered) -> Iterator[None]:
         yield
 
 
-def _trained(gathered: Gathered, sources: Any) -> bool:
+def _trained(gathered: WitnessState, sources: Any) -> bool:
     """Whether any of the sources is a variable; all those are trained from now on."""
     import tensorflow as tf
 
@@ -71,7 +71,7 @@ def _trained(gathered: Gathered, sources: Any) -> bool:
     return bool(found)
 
 
-def _see(gathered: Gathered, target: Any, sources: Any, gradients: Any) -> None:
+def _see(gathered: WitnessState, target: Any, sources: Any, gradients: Any) -> None:
     import tensorflow as tf
 
     replica = replica_number(gathered)

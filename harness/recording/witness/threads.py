@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Iterator
 
 from harness.recording.patches import patched
-from harness.recording.witness.protocol import Gathered
+from harness.recording.witness.protocol import WitnessState
 
 __all__ = ["active"]
 
 
 @contextlib.contextmanager
-def active(gathered: Gathered) -> Iterator[None]:
+def active(gathered: WitnessState) -> Iterator[None]:
     """Know the threads of replicas that are started in this context."""
     from tensorflow.python.distribute import mirrored_run
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, rule
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, rule
 
 __all__: list[str] = []
 
 
 @rule("Bitcast")
-def _bitcast(step: Step) -> Fact:
+def _bitcast(step: GraphStep) -> Fact:
     """As an element may become several, or several one, the last axis may come or go: with it no examples may."""
     (given,) = step.ins
     shape = step.shape()
     if step.all_replicated():
         return step.replicated(step.once(given))
-    if given.kind is not Kind.SPLIT:
+    if given.kind is not FactKind.SPLIT:
         return step.unknown("bits of a part of a sum")
     if shape is None or given.rank is None:
         return step.unknown("a shape that is not known", ruleless=True)

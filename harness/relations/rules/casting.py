@@ -6,8 +6,8 @@ import json
 from fractions import Fraction
 from typing import Any
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, rule
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, rule
 from harness.relations.rules.elementwise import counts, nonlinear
 from harness.relations.terms import Scaled, Terms
 
@@ -20,28 +20,28 @@ _ELEMENTS_MAX = 1 << 20
 
 
 @rule("Cast")
-def _cast(step: Step) -> Fact:
+def _cast(step: GraphStep) -> Fact:
     """Linear where nothing is cut off; counts stay what they are."""
     (given,) = step.ins
     target, source = step.node.attributes.get("DstT"), step.node.attributes.get("SrcT")
-    if given.kind is Kind.ROWS and target != "bool":
+    if given.kind is FactKind.ROWS and target != "bool":
         return _cast_count(step, given)
     if _wraps(source) or _wraps(target):
-        if given.kind is Kind.PARTIAL:
+        if given.kind is FactKind.PARTIAL:
             return step.unknown("a part of a sum of whole numbers that may be too large or negative for a dtype")
         return nonlinear(step)
     keeps = (_is_float(target) and source != "bool") or (_is_integer(source) and _is_integer(target))
-    if not keeps or given.kind not in (Kind.REPLICATED, Kind.SPLIT, Kind.PARTIAL):
+    if not keeps or given.kind not in (FactKind.REPLICATED, FactKind.SPLIT, FactKind.PARTIAL):
         return nonlinear(step)
     if given.term == 0:  # a plain number
         return step.like(given, given.scaled)
-    multiple = given.kind is Kind.PARTIAL or given.scale != 1
+    multiple = given.kind is FactKind.PARTIAL or given.scale != 1
     safe = not multiple or not _is_integer(source) or source == target or _is_count(step.terms, given.scaled)
     scaled = given.scale, step.term((Fraction(1), given.term))
     return step.like(given, scaled, also=() if safe else [step.within()])
 
 
-def _cast_count(step: Step, given: Fact) -> Fact:
+def _cast_count(step: GraphStep, given: Fact) -> Fact:
     """What cuts something off, or wraps around, does so for each replica's count, and not for that of all."""
     target, source = step.node.attributes.get("DstT"), step.node.attributes.get("SrcT")
     if target not in _WIDE:
@@ -52,7 +52,7 @@ def _cast_count(step: Step, given: Fact) -> Fact:
     if (_is_unsigned(source) or _is_unsigned(target)) and not whole:
         return step.unknown("a number of examples that may be negative, in a dtype without a sign")
     large = _is_integer(source) and source != target and given.scale > _ELEMENTS_MAX
-    return step.fact(Kind.ROWS, given.scaled, also=[step.within()] if large else ())
+    return step.fact(FactKind.ROWS, given.scaled, also=[step.within()] if large else ())
 
 
 def _is_count(terms: Terms, scaled: Scaled) -> bool:

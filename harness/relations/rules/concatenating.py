@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, rule
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, rule
 from harness.relations.rules.shapes import number, numbers, vector
 
 __all__: list[str] = []
 
 
 @rule("ConcatOffset")
-def _offsets(step: Step) -> list[Fact]:
+def _offsets(step: GraphStep) -> list[Fact]:
     """Of each value zeros, and along the axis how much of the others stands before it."""
     at, *shapes = step.ins
     lengths = [numbers(each) for each in shapes]
@@ -31,11 +31,11 @@ def _offsets(step: Step) -> list[Fact]:
     return found
 
 
-def _added(step: Step, one: Fact, other: Fact) -> Fact | None:
+def _added(step: GraphStep, one: Fact, other: Fact) -> Fact | None:
     """The sum of two lengths that no number of examples is in; None of others."""
     if one.value is not None and other.value is not None:
         return number(int(one.value) + int(other.value))
-    if one.kind is not Kind.REPLICATED or other.kind is not Kind.REPLICATED:
+    if one.kind is not FactKind.REPLICATED or other.kind is not FactKind.REPLICATED:
         return None
     term = step.terms.made("beside", one.scaled, other.scaled)
-    return Fact(Kind.REPLICATED, term, Fraction(1), shape=(), conditions=one.conditions | other.conditions)
+    return Fact(FactKind.REPLICATED, term, Fraction(1), shape=(), conditions=one.conditions | other.conditions)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.relations.facts import Fact
-from harness.relations.protocol import Step, rule
+from harness.relations.protocol import GraphStep, rule
 
 __all__ = ["DRAWING"]
 
@@ -57,7 +57,7 @@ DRAWING = frozenset({*_STATELESS, *_STATEFUL})
 
 
 @rule(*_STATELESS)
-def _drawn(step: Step) -> list[Fact]:
+def _drawn(step: GraphStep) -> list[Fact]:
     count = max(1, len(step.node.shapes))
     if step.all_replicated():
         return [step.replicated(step.once(*step.ins, output=at), output=at) for at in range(count)]
@@ -65,6 +65,6 @@ def _drawn(step: Step) -> list[Fact]:
 
 
 @rule(*_STATEFUL)
-def _drawn_from_a_state(step: Step) -> list[Fact]:
+def _drawn_from_a_state(step: GraphStep) -> list[Fact]:
     count = max(1, len(step.node.shapes))
     return [step.unknown("random numbers that each replica draws for itself")] * count

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, rule
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, rule
 
 __all__ = ["only_present"]
 
@@ -34,30 +34,30 @@ _COUNTED = [
 ]
 
 
-def only_present(step: Step) -> bool:
+def only_present(step: GraphStep) -> bool:
     """Whether an operation does no more than count who has examples."""
-    if Kind.PRESENT not in step.kinds:  # as almost always
+    if FactKind.PRESENT not in step.kinds:  # as almost always
         return False
     return step.node.type in _COUNTED and all(
-        each.kind is Kind.PRESENT or each.value is not None or each.term == step.terms.made("token")
+        each.kind is FactKind.PRESENT or each.value is not None or each.term == step.terms.made("token")
         for each in step.ins
     )
 
 
 @rule("OptionalHasValue")
-def _has_value(step: Step) -> Fact:
-    if step.ins[0].kind is Kind.OPTIONAL:
-        return Fact(Kind.PRESENT, shape=(), replicas=step.ins[0].replicas)
+def _has_value(step: GraphStep) -> Fact:
+    if step.ins[0].kind is FactKind.OPTIONAL:
+        return Fact(FactKind.PRESENT, shape=(), replicas=step.ins[0].replicas)
     return step.unknown("an optional that no iterator has given", ruleless=True)
 
 
 @rule("OptionalGetValue")
-def _value(step: Step) -> list[Fact]:
-    if step.ins[0].kind is Kind.OPTIONAL:
+def _value(step: GraphStep) -> list[Fact]:
+    if step.ins[0].kind is FactKind.OPTIONAL:
         return list(step.ins[0].parts)
     return [step.unknown("an optional that no iterator has given", ruleless=True)] * len(step.node.shapes)
 
 
 @rule("OptionalFromValue")
-def _from_values(step: Step) -> Fact:
-    return Fact(Kind.OPTIONAL, shape=(), parts=step.ins)
+def _from_values(step: GraphStep) -> Fact:
+    return Fact(FactKind.OPTIONAL, shape=(), parts=step.ins)

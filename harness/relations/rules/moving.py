@@ -7,28 +7,28 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import cast
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, rule
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, rule
 from harness.relations.rules.reducing import axes_of
 from harness.relations.rules.shapes import numbers, vector
 from harness.relations.terms import Scaled
 
 __all__: list[str] = []
 
-_KNOWN = (Kind.SPLIT, Kind.REPLICATED, Kind.PARTIAL)
+_KNOWN = (FactKind.SPLIT, FactKind.REPLICATED, FactKind.PARTIAL)
 
 
-def _once(step: Step, given: Fact, *also: object, output: int = 0) -> Scaled:
+def _once(step: GraphStep, given: Fact, *also: object, output: int = 0) -> Scaled:
     """Linear in an operand."""
     return given.scale, step.term((Fraction(1), given.term), output=output, also=also)
 
 
 @rule("ExpandDims")
-def _expand(step: Step) -> Fact:
+def _expand(step: GraphStep) -> Fact:
     given, at = step.ins
     shape = step.shape()
-    if given.kind in (Kind.ROWS, Kind.REPLICATED) and given.shape == () and shape == (1,):
-        whole = given.kind is Kind.ROWS and step.is_integer()
+    if given.kind in (FactKind.ROWS, FactKind.REPLICATED) and given.shape == () and shape == (1,):
+        whole = given.kind is FactKind.ROWS and step.is_integer()
         return vector(step, [given]) if whole else _number_in_a_row(step, given)
     if at.value is None or shape is None or given.kind not in _KNOWN:
         return step.unknown("an axis that is not known", ruleless=True)
@@ -37,84 +37,88 @@ def _expand(step: Step) -> Fact:
     return step.like(given, _once(step, given, axis), axis=moved)
 
 
-def _number_in_a_row(step: Step, given: Fact) -> Fact:
+def _number_in_a_row(step: GraphStep, given: Fact) -> Fact:
     """A number of rows that is no whole number any more is a part of a sum."""
-    return (step.partial if given.kind is Kind.ROWS else step.replicated)(_once(step, given))
+    return (step.partial if given.kind is FactKind.ROWS else step.replicated)(_once(step, given))
 
 
 @rule("Squeeze")
-def _squeeze(step: Step) -> Fact:
+def _squeeze(step: GraphStep) -> Fact:
     (given,) = step.ins
-    if given.kind is Kind.SHAPE and len(given.parts) == 1:
+    if given.kind is FactKind.SHAPE and len(given.parts) == 1:
         return given.parts[0]
     if given.kind not in _KNOWN or given.rank is None:
         return step.unknown("a shape that is not known", ruleless=True)
     axes = [int(each) % given.rank for each in step.node.attributes.get("squeeze_dims") or ()]
-    if given.kind is Kind.SPLIT and (not axes or given.axis in axes):
+    if given.kind is FactKind.SPLIT and (not axes or given.axis in axes):
         return step.unknown("which axes go depends on how many examples the replica has")
     moved = given.axis - sum(each < given.axis for each in axes)
     return step.like(given, _once(step, given), axis=moved)
 
 
 @rule("Transpose", "ConjugateTranspose")
-def _transpose(step: Step) -> Fact:
+def _transpose(step: GraphStep) -> Fact:
     given, order = step.ins
     if order.value is None or given.kind not in _KNOWN:
         return step.unknown("an order that is not known", ruleless=True)
     axes = [int(each) for each in order.value.reshape(-1)]
-    moved = axes.index(given.axis) if given.kind is Kind.SPLIT else 0
+    moved = axes.index(given.axis) if given.kind is FactKind.SPLIT else 0
     return step.like(given, _once(step, given, tuple(axes)), axis=moved)
 
 
 @rule("ReverseV2", "Roll")
-def _turned(step: Step) -> Fact:
+def _turned(step: GraphStep) -> Fact:
     given = step.ins[0]
     axes = axes_of(step, given, len(step.ins) - 1)
     if step.all_replicated():
         return step.replicated(step.once(*step.ins))
-    fine = axes is not None and all(each.kind is Kind.REPLICATED for each in step.ins[1:])
-    if not fine or given.kind not in _KNOWN or (given.kind is Kind.SPLIT and given.axis in (axes or ())):
+    fine = axes is not None and all(each.kind is FactKind.REPLICATED for each in step.ins[1:])
+    if not fine or given.kind not in _KNOWN or (given.kind is FactKind.SPLIT and given.axis in (axes or ())):
         return step.unknown("the order of the replica's own examples is changed")
     return step.like(given, (given.scale, step.term((Fraction(1), given.term), *step.ins[1:])))
 
 
 @rule("Pack")
-def _pack(step: Step) -> Fact:
+def _pack(step: GraphStep) -> Fact:
     axis = int(step.node.attributes.get("axis", 0) or 0)
     shape = step.shape()
-    numbered = Kind.ROWS in step.kinds or all(each.value is not None for each in step.ins)
+    numbered = FactKind.ROWS in step.kinds or all(each.value is not None for each in step.ins)
     if (
         numbered
         and step.is_integer()
         and shape is not None
         and len(shape) == 1
-        and set(step.kinds) <= {Kind.ROWS, Kind.REPLICATED}
+        and set(step.kinds) <= {FactKind.ROWS, FactKind.REPLICATED}
     ):
         return vector(step, step.ins)
     return _joined(step, step.ins, None if shape is None else axis % len(shape), new=True)
 
 
 @rule("ConcatV2")
-def _concat(step: Step) -> Fact:
+def _concat(step: GraphStep) -> Fact:
     *given, at = step.ins
     shape = step.shape()
     parts = [numbers(each) for each in given]
-    if step.is_integer() and any(each.kind is Kind.SHAPE for each in given) and all(each is not None for each in parts):
+    if (
+        step.is_integer()
+        and any(each.kind is FactKind.SHAPE for each in given)
+        and all(each is not None for each in parts)
+    ):
         return vector(step, [each for part in parts for each in part or ()])
     axis = None if at.value is None or shape is None else int(at.value.reshape(-1)[0]) % len(shape)
     return _joined(step, given, axis, new=False)
 
 
-def _joined(step: Step, given: Sequence[Fact], axis: int | None, *, new: bool) -> Fact:
+def _joined(step: GraphStep, given: Sequence[Fact], axis: int | None, *, new: bool) -> Fact:
     """Values side by side; parts of it keep their own factors."""
     kinds = {each.kind for each in given}
-    if axis is None or not kinds <= {*_KNOWN, Kind.ROWS}:
+    if axis is None or not kinds <= {*_KNOWN, FactKind.ROWS}:
         return step.unknown("these are put together along an axis that is not known", ruleless=True)
     scales = {each.scale for each in given}
     # What everybody has adds up to R times as much.
-    partial = kinds & {Kind.PARTIAL, Kind.ROWS}
+    partial = kinds & {FactKind.PARTIAL, FactKind.ROWS}
     values = [
-        (each.scale * step.replicas if partial and each.kind is Kind.REPLICATED else each.scale, each.term)
+        (each.scale * step.replicas if partial and each.kind is FactKind.REPLICATED else each.scale, each.term)
         for each in given
     ]
     scale = Fraction(1)
@@ -122,11 +126,11 @@ def _joined(step: Step, given: Sequence[Fact], axis: int | None, *, new: bool) -
         scale, values = values[0][0], [(Fraction(1), term) for _, term in values]
     shapes = tuple(each.shape for each in given) if all(_is_whole(each) for each in given) else None
     scaled = scale, step.terms.made("joined", axis, new, tuple(values), shapes)
-    if kinds == {Kind.REPLICATED}:
+    if kinds == {FactKind.REPLICATED}:
         return step.replicated(scaled)
-    if partial and Kind.SPLIT not in kinds:
+    if partial and FactKind.SPLIT not in kinds:
         return step.partial(scaled)
-    if kinds == {Kind.SPLIT}:
+    if kinds == {FactKind.SPLIT}:
         axes = {each.axis + (new and axis <= each.axis) for each in given}
         rows = {each.rows for each in given}
         if len(axes) == 1 and axis not in axes:
@@ -139,7 +143,7 @@ def _is_whole(given: Fact) -> bool:
 
 
 @rule("Unpack", "Split", "SplitV")
-def _apart(step: Step) -> list[Fact]:
+def _apart(step: GraphStep) -> list[Fact]:
     kind = step.node.type
     given = step.ins[1] if kind == "Split" else step.ins[0]
     count = len(step.node.shapes)
@@ -154,13 +158,13 @@ def _apart(step: Step) -> list[Fact]:
     if (
         given.kind not in _KNOWN
         or given.rank is None
-        or any(each.kind is not Kind.REPLICATED for each in step.ins if each is not given)
+        or any(each.kind is not FactKind.REPLICATED for each in step.ins if each is not given)
     ):
-        if given.kind is Kind.SHAPE and kind == "Unpack":
+        if given.kind is FactKind.SHAPE and kind == "Unpack":
             return list(given.parts)
         return nothing
     axis %= given.rank
-    if given.kind is Kind.SPLIT and given.axis == axis:
+    if given.kind is FactKind.SPLIT and given.axis == axis:
         return [step.unknown("the replica's own examples are told apart by their place")] * count
     if count == 1 and kind != "Unpack":
         return [given]
@@ -171,7 +175,7 @@ def _apart(step: Step) -> list[Fact]:
     return [step.like(given, _once(step, given, axis, sizes, output=at), axis=moved, output=at) for at in range(count)]
 
 
-def _parts(step: Step, given: Fact, axis: int) -> list[Fact] | None:
+def _parts(step: GraphStep, given: Fact, axis: int) -> list[Fact] | None:
     """What was put together, if it is cut as it was joined."""
     form = step.terms.form(given.term)
     if form[0] != "joined" or form[1] != axis or form[4] is None:
@@ -183,7 +187,7 @@ def _parts(step: Step, given: Fact, axis: int) -> list[Fact] | None:
         wanted = tuple((length,) for length in lengths) if -1 not in lengths else wanted
     if wanted != shapes or new != (step.node.type == "Unpack"):
         return None
-    if new and given.kind is Kind.SPLIT:
+    if new and given.kind is FactKind.SPLIT:
         return None
     return [
         replace(step.like(given, (given.scale * scale, term), output=at), shape=wanted[at])
@@ -192,16 +196,16 @@ def _parts(step: Step, given: Fact, axis: int) -> list[Fact] | None:
 
 
 @rule("StridedSlice", "Slice")
-def _slice(step: Step) -> Fact:
+def _slice(step: GraphStep) -> Fact:
     given = step.ins[0]
-    if given.kind is Kind.SHAPE:
+    if given.kind is FactKind.SHAPE:
         return _numbers_of(step, given)
     if step.all_replicated():
         return step.replicated((given.scale, step.term((Fraction(1), given.term), *step.ins[1:])))
     whole = _untouched(step, given)
-    if given.kind is Kind.PARTIAL and all(each.kind is Kind.REPLICATED for each in step.ins[1:]):
+    if given.kind is FactKind.PARTIAL and all(each.kind is FactKind.REPLICATED for each in step.ins[1:]):
         return step.partial((given.scale, step.term((Fraction(1), given.term), *step.ins[1:])))
-    if given.kind is Kind.SPLIT and whole is not None:
+    if given.kind is FactKind.SPLIT and whole is not None:
         place, what = whole
         return step.split(
             (given.scale, step.term((Fraction(1), given.term), also=what)),
@@ -213,7 +217,7 @@ def _slice(step: Step) -> Fact:
     return step.unknown("the replica's own examples are told apart by their place")
 
 
-def _numbers_of(step: Step, given: Fact) -> Fact:
+def _numbers_of(step: GraphStep, given: Fact) -> Fact:
     """One or some of the lengths of a shape."""
     begin, end = step.constant(1), step.constant(2)
     masks = step.node.attributes
@@ -234,9 +238,9 @@ def _numbers_of(step: Step, given: Fact) -> Fact:
     return vector(step, given.parts[start:stop:stride])
 
 
-def _untouched(step: Step, given: Fact) -> tuple[int, object] | None:
+def _untouched(step: GraphStep, given: Fact) -> tuple[int, object] | None:
     """Where the examples are after a cut that leaves all of them, and what else is cut; None if it may not."""
-    if given.kind is not Kind.SPLIT or given.rank is None:
+    if given.kind is not FactKind.SPLIT or given.rank is None:
         return None
     bounds = [numbers(each) for each in step.ins[1:]]
     if any(each is None for each in bounds):
@@ -251,9 +255,11 @@ def _untouched(step: Step, given: Fact) -> tuple[int, object] | None:
         whole = begin[given.axis].value is not None and int(begin[given.axis].value) == 0
         if (
             whole
-            and ((at.value is not None and int(at.value) == -1) or (at.kind is Kind.ROWS and at.scaled == given.rows))
-            and all(each.kind is Kind.REPLICATED for axis, each in enumerate(size) if axis != given.axis)
-            and all(each.kind is Kind.REPLICATED for axis, each in enumerate(begin) if axis != given.axis)
+            and (
+                (at.value is not None and int(at.value) == -1) or (at.kind is FactKind.ROWS and at.scaled == given.rows)
+            )
+            and all(each.kind is FactKind.REPLICATED for axis, each in enumerate(size) if axis != given.axis)
+            and all(each.kind is FactKind.REPLICATED for axis, each in enumerate(begin) if axis != given.axis)
         ):
             return given.axis, ("slice", _plain(begin, given.axis), _plain(size, given.axis))
         return None
@@ -293,7 +299,7 @@ def _untouched_strides(given: Fact, bounds: list[list[Fact]], masks: dict[str, i
                 found = result
                 kept.append("rows")
             else:
-                if any(each.kind is not Kind.REPLICATED for each in (begin[place], end[place], strides[place])):
+                if any(each.kind is not FactKind.REPLICATED for each in (begin[place], end[place], strides[place])):
                     return None
                 kept.append(
                     (
@@ -314,24 +320,24 @@ def _is_number(given: Fact, value: int) -> bool:
 
 
 @rule("StridedSliceGrad")
-def _slice_gradient(step: Step) -> Fact:
+def _slice_gradient(step: GraphStep) -> Fact:
     """Zeros around what was cut out."""
     shape, begin, end, strides, gradient = step.ins
-    if gradient.kind in (Kind.REPLICATED, Kind.PARTIAL) and step.all_replicated(step.ins[:4]):
+    if gradient.kind in (FactKind.REPLICATED, FactKind.PARTIAL) and step.all_replicated(step.ins[:4]):
         return step.like(
             gradient, (gradient.scale, step.term(shape, begin, end, strides, (Fraction(1), gradient.term)))
         )
     parts = numbers(shape)
-    counting = [axis for axis, each in enumerate(parts or ()) if each.kind is Kind.ROWS]
+    counting = [axis for axis, each in enumerate(parts or ()) if each.kind is FactKind.ROWS]
     if (
-        gradient.kind is Kind.SPLIT
+        gradient.kind is FactKind.SPLIT
         and parts is not None
         and len(counting) == 1
         and step.all_replicated((begin, end, strides))
     ):
         result = step.shape()
-        outline = Fact(Kind.SPLIT, axis=counting[0], rows=parts[counting[0]].scaled, shape=result)
-        whole = _untouched(Step(step.node, (outline, begin, end, strides), step.world), outline)
+        outline = Fact(FactKind.SPLIT, axis=counting[0], rows=parts[counting[0]].scaled, shape=result)
+        whole = _untouched(GraphStep(step.node, (outline, begin, end, strides), step.world), outline)
         if whole is not None and whole[0] == gradient.axis and gradient.rows == parts[counting[0]].scaled:
             others = tuple(each.scaled for axis, each in enumerate(parts) if axis != counting[0])
             scaled = gradient.scale, step.term((Fraction(1), gradient.term), also=(whole[1], others))
@@ -340,23 +346,23 @@ def _slice_gradient(step: Step) -> Fact:
 
 
 @rule("Pad", "PadV2", "MirrorPad")
-def _padded(step: Step) -> Fact:
+def _padded(step: GraphStep) -> Fact:
     given, widths = step.ins[0], step.ins[1]
     if step.all_replicated():
         return step.replicated(step.once(*step.ins))
-    fine = widths.value is not None and all(each.kind is Kind.REPLICATED for each in step.ins[1:])
-    if fine and given.kind is Kind.SPLIT and not widths.value[given.axis].any():
+    fine = widths.value is not None and all(each.kind is FactKind.REPLICATED for each in step.ins[1:])
+    if fine and given.kind is FactKind.SPLIT and not widths.value[given.axis].any():
         return step.split(step.once(*step.ins), given.axis, rows=given.rows)
     return step.unknown("something is put next to the replica's own examples")
 
 
 @rule("OneHot")
-def _one_hot(step: Step) -> Fact:
+def _one_hot(step: GraphStep) -> Fact:
     given = step.ins[0]
     if step.all_replicated():
         return step.replicated(step.once(*step.ins))
     axis, shape = int(step.node.attributes.get("axis", -1)), step.shape()
-    if given.kind is Kind.SPLIT and shape is not None and step.all_replicated(step.ins[1:]):
+    if given.kind is FactKind.SPLIT and shape is not None and step.all_replicated(step.ins[1:]):
         axis %= len(shape)
         return step.split(step.once(*step.ins), given.axis + (axis <= given.axis), rows=given.rows)
     return step.unknown("a vector for a number that is no example's")

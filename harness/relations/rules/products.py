@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from fractions import Fraction
 
-from harness.relations.facts import Fact, Kind
-from harness.relations.protocol import Step, rule
+from harness.relations.facts import Fact, FactKind
+from harness.relations.protocol import GraphStep, rule
 
 __all__: list[str] = []
 
 
-def _product(step: Step, places: Sequence[int]) -> tuple[Fraction, int]:
+def _product(step: GraphStep, places: Sequence[int]) -> tuple[Fraction, int]:
     """What comes of the operands, where the operation is linear in each of those at some places."""
     scale = Fraction(1)
     for place in places:
@@ -21,7 +21,7 @@ def _product(step: Step, places: Sequence[int]) -> tuple[Fraction, int]:
     return scale, step.term(*plain)
 
 
-def _contracted(step: Step, axes: Sequence[dict[int, str]], result: str) -> Fact:
+def _contracted(step: GraphStep, axes: Sequence[dict[int, str]], result: str) -> Fact:
     """A product that sums over labels that the result has not.
 
     Args:
@@ -34,27 +34,27 @@ def _contracted(step: Step, axes: Sequence[dict[int, str]], result: str) -> Fact
     kinds = [each.kind for each in factors]
     if step.all_replicated(factors):
         return step.replicated(scaled)
-    if Kind.PARTIAL in kinds or Kind.ROWS in kinds:
-        others = [kind for kind in kinds if kind is not Kind.REPLICATED]
+    if FactKind.PARTIAL in kinds or FactKind.ROWS in kinds:
+        others = [kind for kind in kinds if kind is not FactKind.REPLICATED]
         return step.partial(scaled) if len(others) == 1 else step.unknown("a product of parts of sums")
-    if any(kind not in (Kind.SPLIT, Kind.REPLICATED) for kind in kinds):
+    if any(kind not in (FactKind.SPLIT, FactKind.REPLICATED) for kind in kinds):
         return step.unknown("a product that means nothing for all replicas together")
-    labels = {names[each.axis] for each, names in zip(factors, axes, strict=True) if each.kind is Kind.SPLIT}
+    labels = {names[each.axis] for each, names in zip(factors, axes, strict=True) if each.kind is FactKind.SPLIT}
     if len(labels) != 1:
         return step.unknown("every example is multiplied with every other one of the same replica only")
     (label,) = labels
     for each, names in zip(factors, axes, strict=True):
         have = [axis for axis, name in names.items() if name == label]
-        if each.kind is Kind.SPLIT and have != [each.axis]:
+        if each.kind is FactKind.SPLIT and have != [each.axis]:
             return step.unknown("the examples lie along two axes")
-        if each.kind is Kind.REPLICATED and any((each.shape or ())[axis] != 1 for axis in have):
+        if each.kind is FactKind.REPLICATED and any((each.shape or ())[axis] != 1 for axis in have):
             return step.unknown("the replica's examples are multiplied with what everybody has of all examples")
     if result.count(label) == 1:
-        rows = {each.rows for each in factors if each.kind is Kind.SPLIT}
+        rows = {each.rows for each in factors if each.kind is FactKind.SPLIT}
         length = rows.pop() if len(rows) == 1 else None
         return step.split(scaled, result.index(label), rows=length, also=step.alike_long(factors))
     pairs = zip(factors, axes, strict=True)
-    if label in result or any(each.kind is Kind.REPLICATED and label in names.values() for each, names in pairs):
+    if label in result or any(each.kind is FactKind.REPLICATED and label in names.values() for each, names in pairs):
         return step.unknown("the examples lie along two axes of the result")
     return step.partial(scaled)
 
@@ -63,7 +63,7 @@ _LETTERS = "ABCDEFGHIJKLMN"
 
 
 @rule("MatMul", "BatchMatMul", "BatchMatMulV2", "BatchMatMulV3")
-def _matrices(step: Step) -> Fact:
+def _matrices(step: GraphStep) -> Fact:
     one, other = step.ins
     if one.rank is None or other.rank is None or min(one.rank, other.rank) < 2:
         return step.unknown("the rank of a matrix is not known", ruleless=True)
@@ -80,7 +80,7 @@ def _matrices(step: Step) -> Fact:
 
 
 @rule("Einsum")
-def _einsum(step: Step) -> Fact:
+def _einsum(step: GraphStep) -> Fact:
     equation = re.sub(r"\s", "", str(step.node.attributes.get("equation", "")))
     given, arrow, result = equation.partition("->")
     names = given.split(",")
@@ -98,29 +98,29 @@ _TO_FILTER = ("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2d
 
 
 def _on_first_axis(given: Fact) -> bool:
-    return given.kind is Kind.SPLIT and given.axis == 0
+    return given.kind is FactKind.SPLIT and given.axis == 0
 
 
 @rule(*_FILTERED)
-def _convolved(step: Step) -> Fact:
+def _convolved(step: GraphStep) -> Fact:
     rows, kernel = step.ins
     scaled = _product(step, (0, 1))
     if step.all_replicated():
         return step.replicated(scaled)
-    if _on_first_axis(rows) and kernel.kind is Kind.REPLICATED:
+    if _on_first_axis(rows) and kernel.kind is FactKind.REPLICATED:
         return step.split(scaled, 0, rows=rows.rows)
-    if {rows.kind, kernel.kind} == {Kind.PARTIAL, Kind.REPLICATED}:
+    if {rows.kind, kernel.kind} == {FactKind.PARTIAL, FactKind.REPLICATED}:
         return step.partial(scaled)
     return step.unknown("a convolution that means nothing for all replicas together")
 
 
 @rule(*_TO_INPUT)
-def _convolved_back(step: Step) -> Fact:
+def _convolved_back(step: GraphStep) -> Fact:
     sizes, kernel, gradient = step.ins
     scale = kernel.scale * gradient.scale
     # How long the result is follows from the gradient.
     scaled = scale, step.term((Fraction(1), kernel.term), (Fraction(1), gradient.term), also=step.shape_of(gradient))
-    if kernel.kind is Kind.REPLICATED and _on_first_axis(gradient):
+    if kernel.kind is FactKind.REPLICATED and _on_first_axis(gradient):
         dimensions = step.shape()
         if dimensions is None or None in dimensions[1:]:
             return step.unknown("the size of the images is not known", ruleless=True)
@@ -132,7 +132,7 @@ def _convolved_back(step: Step) -> Fact:
 
 
 @rule(*_TO_FILTER)
-def _convolved_to_filter(step: Step) -> Fact:
+def _convolved_to_filter(step: GraphStep) -> Fact:
     rows, sizes, gradient = step.ins
     scaled = (
         rows.scale * gradient.scale,
@@ -140,30 +140,30 @@ def _convolved_to_filter(step: Step) -> Fact:
     )
     if step.all_replicated():
         return step.replicated(scaled)
-    if sizes.kind is Kind.REPLICATED and _on_first_axis(rows) and _on_first_axis(gradient):
+    if sizes.kind is FactKind.REPLICATED and _on_first_axis(rows) and _on_first_axis(gradient):
         return step.partial(scaled)
     return step.unknown("a convolution that means nothing for all replicas together")
 
 
 @rule("BiasAdd")
-def _biased(step: Step) -> Fact:
+def _biased(step: GraphStep) -> Fact:
     rows, bias = step.ins
     form = step.node.attributes.get("data_format", "NHWC")
-    if bias.kind is Kind.REPLICATED and rows.kind in (Kind.SPLIT, Kind.REPLICATED):
-        if rows.rank and rows.kind is Kind.SPLIT and rows.axis == (1 if form == "NCHW" else rows.rank - 1):
+    if bias.kind is FactKind.REPLICATED and rows.kind in (FactKind.SPLIT, FactKind.REPLICATED):
+        if rows.rank and rows.kind is FactKind.SPLIT and rows.axis == (1 if form == "NCHW" else rows.rank - 1):
             return step.unknown("a bias for each example")
         return step.like(rows, step.once(*step.ins))
     return step.unknown("a bias is added to parts of a sum")
 
 
 @rule("BiasAddGrad")
-def _bias_gradient(step: Step) -> Fact:
+def _bias_gradient(step: GraphStep) -> Fact:
     (given,) = step.ins
     scaled = given.scale, step.term((Fraction(1), given.term), also=step.shape_of(given))
-    if given.kind in (Kind.REPLICATED, Kind.PARTIAL):
+    if given.kind in (FactKind.REPLICATED, FactKind.PARTIAL):
         return step.like(given, scaled)
     form = step.node.attributes.get("data_format", "NHWC")
-    if given.kind is Kind.SPLIT and given.rank and given.axis != (1 if form == "NCHW" else given.rank - 1):
+    if given.kind is FactKind.SPLIT and given.rank and given.axis != (1 if form == "NCHW" else given.rank - 1):
         return step.partial(scaled)
     return step.unknown("a sum of which the replicas have parts that mean nothing together")
 
@@ -184,18 +184,20 @@ _BY_ROWS: dict[str, tuple[int, ...]] = {
 
 
 @rule(*_BY_ROWS)
-def _by_rows(step: Step) -> Fact:
+def _by_rows(step: GraphStep) -> Fact:
     scaled = _product(step, _BY_ROWS[step.node.type])
     if step.all_replicated():
         return step.replicated(scaled)
-    images = [each for each in step.ins if each.kind is not Kind.REPLICATED]
-    if all(map(_on_first_axis, images)) and all(each.rank != 4 for each in step.ins if each.kind is Kind.REPLICATED):
+    images = [each for each in step.ins if each.kind is not FactKind.REPLICATED]
+    if all(map(_on_first_axis, images)) and all(
+        each.rank != 4 for each in step.ins if each.kind is FactKind.REPLICATED
+    ):
         return step.split(scaled, 0, rows=images[0].rows)
     return step.unknown("it means nothing for all replicas together")
 
 
 @rule("AvgPoolGrad")
-def _average_pool_gradient(step: Step) -> Fact:
+def _average_pool_gradient(step: GraphStep) -> Fact:
     _, gradient = step.ins
     shape = step.shape()
     if _on_first_axis(gradient) and shape is not None and None not in shape[1:]:

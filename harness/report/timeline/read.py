@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.damaged import reading
+from harness.damaged_files import reading
 from harness.report.timeline.faults import fault_rows
 from harness.report.timeline.machines import machine_rows
 from harness.report.timeline.model import Life, LinkCondition, Mark, Save, Timeline

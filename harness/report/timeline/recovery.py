@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.report.incarnations import Chapter, histories_of
+from harness.report.incarnations import ProcessHistory, histories_of
 from harness.report.timeline.faults import ended_by
 from harness.report.timeline.model import FaultRow, Life, Timeline
 from simulator.results import Incarnation, Saved
@@ -143,7 +143,7 @@ def _steps_lost(timeline: Timeline) -> int | None:
     return None if None in each else max((lost for lost in each if lost is not None), default=0)
 
 
-def _sum(history: Sequence[Chapter]) -> int | None:
+def _sum(history: Sequence[ProcessHistory]) -> int | None:
     lost = [chapter.lost for chapter in history]
     return None if None in lost else sum(each for each in lost if each is not None)
 

@@ -7,7 +7,7 @@ import pkgutil
 import re
 from functools import cache
 
-from harness.subject.over import OnMachines, Over
+from harness.subject.machines import OnMachines, Over
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import UsageError
 from simulator.errors import meant

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from harness.subject.over import Over
+from harness.subject.machines import Over
 from simulator import Topology
 from simulator.agent.devices import TF32_VARIABLE
 

@@ -1,6 +1,6 @@
 """`TPUStrategy` on the TPU of this machine, or on one that has a name or an address; rehearsed on a CPU if asked.
 
-A rehearsal has one replica, as one core of a TPU. `harness.recording.rehearsing` makes XLA compile what it runs.
+A rehearsal has one replica, as one core of a TPU. `harness.recording.tpu_rehearsal` makes XLA compile what it runs.
 """
 
 from __future__ import annotations

@@ -14,14 +14,14 @@ from typing import Any
 from harness.tf_tests.inside import checkouts, main_block, processes, stacks
 from harness.tf_tests.inside.state import STATE, TestFile, for_another
 
-__all__ = ["ARGUMENTS", "Told", "arrive", "begin", "run", "told"]
+__all__ = ["ARGUMENTS", "TaskStart", "arrive", "begin", "run", "told"]
 
 # TensorFlow's tests ask whether "bazel" is in argv[0], each for itself.
 ARGUMENTS = ("bazel-lockstep",)
 
 
 @dataclass(frozen=True)
-class Told:
+class TaskStart:
     """What a new process is told of its file.
 
     Attributes:
@@ -33,12 +33,12 @@ class Told:
     environ: Mapping[str, str]
 
 
-def told() -> Told:
+def told() -> TaskStart:
     """What the next process has to know."""
-    return Told(for_another(), dict(os.environ))
+    return TaskStart(for_another(), dict(os.environ))
 
 
-def arrive(given: Told, kind: type) -> object:
+def arrive(given: TaskStart, kind: type) -> object:
     """In the new process, before the rest of the process object is unpickled: be one of the file's."""
     state = dict(given.state)
     if state["file"] is not None:

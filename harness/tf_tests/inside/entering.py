@@ -7,12 +7,12 @@ import os
 import traceback
 from typing import Any
 
-from harness.tf_tests.inside.messages import NotCollected, Order
+from harness.tf_tests.inside.messages import NotCollected, SessionOrder
 
 __all__ = ["enter"]
 
 
-def enter(connection: Any, captured: Any, order: Order) -> None:
+def enter(connection: Any, captured: Any, order: SessionOrder) -> None:
     """Run the file's session, or say why that cannot be."""
     from harness.tf_tests.inside import hosting
 

@@ -27,12 +27,12 @@ from harness.tf_tests.inside.messages import (
     PLUGIN,
     STARTED_PROPERTY,
     Collected,
-    Entry,
     Finished,
     NotCollected,
-    Order,
-    Report,
-    Run,
+    RunTests,
+    SessionOrder,
+    TestEntry,
+    TestReport,
 )
 from harness.tf_tests.inside.state import STATE, TestFile
 from simulator.agent.process import fresh_signals, leave, redirect_output
@@ -51,7 +51,7 @@ _NO_TPU = (
 )
 
 
-def main(connection: Any, captured: Any, order: Order) -> None:
+def main(connection: Any, captured: Any, order: SessionOrder) -> None:
     """Collect the file, then run its tests as they are asked for, until nobody asks any more.
 
     Args:
@@ -161,7 +161,7 @@ class _Inside:
             self._connection.send(NotCollected(*self._failures[0]))
             return True
         self._connection.send(Collected([_entry(item) for item in session.items]))
-        while isinstance(asked := _receive(self._connection), Run):
+        while isinstance(asked := _receive(self._connection), RunTests):
             item = session.items[asked.number]
             following = None if asked.following is None else session.items[asked.following]
             session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
@@ -218,7 +218,7 @@ class _Inside:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Hand it on."""
         config = self._config
-        self._connection.send(Report(config.hook.pytest_report_to_serializable(config=config, report=report)))
+        self._connection.send(TestReport(config.hook.pytest_report_to_serializable(config=config, report=report)))
 
     def pytest_configure(self, config: pytest.Config) -> None:
         """Remember the session's configuration."""
@@ -232,12 +232,12 @@ def _receive(connection: Any) -> Any:
         return None
 
 
-def _entry(item: pytest.Item) -> Entry:
+def _entry(item: pytest.Item) -> TestEntry:
     names = [each.name for each in item.listchain()]
     # From the file down; what is above it the other session has as well.
     depth = next(index for index, each in enumerate(item.listchain()) if isinstance(each, pytest.File))
     marks = [(mark.name, mark.args, dict(mark.kwargs)) for mark in item.iter_markers()]
-    return Entry(tuple(names[depth + 1 :]), tuple(marks), item.location)
+    return TestEntry(tuple(names[depth + 1 :]), tuple(marks), item.location)
 
 
 def _why_no_tpu(call: pytest.CallInfo[None]) -> str | None:

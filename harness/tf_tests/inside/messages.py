@@ -11,12 +11,12 @@ __all__ = [
     "PLUGIN",
     "STARTED_PROPERTY",
     "Collected",
-    "Entry",
     "Finished",
     "NotCollected",
-    "Order",
-    "Report",
-    "Run",
+    "RunTests",
+    "SessionOrder",
+    "TestEntry",
+    "TestReport",
 ]
 
 # Under this name the hooks of the session inside are registered there.
@@ -28,7 +28,7 @@ STARTED_PROPERTY = "tf_tests_started"
 
 
 @dataclass(frozen=True)
-class Order:
+class SessionOrder:
     """What the process of a file is started with.
 
     Attributes:
@@ -49,7 +49,7 @@ class Order:
 
 
 @dataclass(frozen=True)
-class Entry:
+class TestEntry:
     """One test: its names from the file down, its marks (name, arguments, keywords), its location as pytest has it."""
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ class Entry:
 class Collected:
     """The tests of the file."""
 
-    entries: list[Entry]
+    entries: list[TestEntry]
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class NotCollected:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunTests:
     """Run the test of this number; the next one, if any, will be `following`."""
 
     number: int
@@ -81,7 +81,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Report:
+class TestReport:
     """A report of pytest, as it makes it serializable."""
 
     data: dict[str, Any]

@@ -10,10 +10,10 @@ from typing import Any
 from simulator.agent.agent import Agent
 from simulator.wire import control
 
-__all__ = ["Report", "perform"]
+__all__ = ["ActionReport", "perform"]
 
 
-class Report:
+class ActionReport:
     """Tells the parent what came of an action."""
 
     def __init__(self, agent: Agent, fault: str) -> None:
@@ -30,4 +30,4 @@ def perform(agent: Agent, actions: Iterable[control.Action]) -> None:
     for action in actions:
         # Relative, because a process may have this package under another name; see `_lockstep.private`.
         module = importlib.import_module(f".{action.kind}", __package__)
-        module.act(Report(agent, action.fault), **action.arguments)
+        module.act(ActionReport(agent, action.fault), **action.arguments)

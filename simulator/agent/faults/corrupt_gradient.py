@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.agent.faults.actions import Report
+from simulator.agent.faults.actions import ActionReport
 from simulator.agent.faults.bits import changed
 
 __all__ = ["act", "watch"]
@@ -17,7 +17,7 @@ __all__ = ["act", "watch"]
 class _Armed:
     """A change that waits for the next gradient of this replica."""
 
-    report: Report
+    report: ActionReport
     pattern: str
     element: int
     replica: int
@@ -28,7 +28,7 @@ _armed: list[_Armed] = []
 _lock = threading.Lock()
 
 
-def act(report: Report, pattern: str, element: int, replica: int, bit: int) -> None:
+def act(report: ActionReport, pattern: str, element: int, replica: int, bit: int) -> None:
     """Change one number of the next gradient that `watch` watches on this replica of the strategy."""
     with _lock:
         _armed.append(_Armed(report, pattern, element, replica, bit))

@@ -6,13 +6,13 @@ import fnmatch
 import gc
 from typing import Any
 
-from simulator.agent.faults.actions import Report
+from simulator.agent.faults.actions import ActionReport
 from simulator.agent.faults.bits import changed
 
 __all__ = ["act"]
 
 
-def act(report: Report, pattern: str, element: int, replica: int, bit: int) -> None:
+def act(report: ActionReport, pattern: str, element: int, replica: int, bit: int) -> None:
     """Change one number of the first variable of this process whose name matches, on one replica, now."""
     found = [variable for variable in _variables() if fnmatch.fnmatchcase(variable.name, pattern)]
     if not found:

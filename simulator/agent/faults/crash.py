@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from simulator.agent.faults.actions import Report
+from simulator.agent.faults.actions import ActionReport
 
 __all__ = ["InjectedCrash", "act"]
 
@@ -14,7 +14,7 @@ class InjectedCrash(RuntimeError):
     """Raised in a task by a fault of kind `crash`."""
 
 
-def act(report: Report, how: str, code: int) -> None:
+def act(report: ActionReport, how: str, code: int) -> None:
     """End the process in this way; `code` is that of an exit."""
     report(how=how)
     if how == "segfault":

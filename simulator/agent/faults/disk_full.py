@@ -6,12 +6,12 @@ import errno
 import resource
 import tempfile
 
-from simulator.agent.faults.actions import Report
+from simulator.agent.faults.actions import ActionReport
 
 __all__ = ["act"]
 
 
-def act(report: Report, size: int) -> None:
+def act(report: ActionReport, size: int) -> None:
     """Let no file grow beyond `size` bytes, as on a full disk, and prove it with a file that tries."""
     before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))

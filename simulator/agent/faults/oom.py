@@ -6,7 +6,7 @@ import errno
 import mmap
 import resource
 
-from simulator.agent.faults.actions import Report
+from simulator.agent.faults.actions import ActionReport
 
 __all__ = ["OUT_OF_MEMORY", "act"]
 
@@ -16,7 +16,7 @@ OUT_OF_MEMORY = "asked for by the fault plan: the task's address space is bounde
 _BOUNDS_MAX = 1000
 
 
-def act(report: Report, headroom: int, *, fatal: bool) -> None:
+def act(report: ActionReport, headroom: int, *, fatal: bool) -> None:
     """Bound the address space to what is used now and `headroom` bytes, and prove it by an allocation."""
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
     refused = False

@@ -25,11 +25,11 @@ from simulator.agent.agent import current
 from simulator.agent.attach import AGENT_VARIABLE, attach
 from simulator.wire import control
 
-__all__ = ["Saving", "hand_over", "in_background", "instrument", "listen", "stop_at", "wait_background"]
+__all__ = ["SaveFunction", "hand_over", "in_background", "instrument", "listen", "stop_at", "wait_background"]
 
 
 @dataclass(frozen=True)
-class Saving:
+class SaveFunction:
     """What an instrumented function is.
 
     Attributes:
@@ -56,7 +56,7 @@ class Saving:
 class _Call:
     """An outermost call that is under way, with the instrumented calls inside it."""
 
-    saving: Saving
+    saving: SaveFunction
     kind: str
     began: float
     background: bool
@@ -103,7 +103,7 @@ def stop_at(phase: str, gate: Callable[[], object]) -> None:
     _stops[phase] = gate
 
 
-def instrument(owner: Any, function: str, saving: Saving) -> None:
+def instrument(owner: Any, function: str, saving: SaveFunction) -> None:
     """Put a wrapper in the place of a method or a module's function; nothing happens where there is none."""
     original = getattr(owner, function, None)
     if original is None:
@@ -192,7 +192,7 @@ def wait_background(seconds: float) -> None:
         _complain(error)
 
 
-def _enter(saving: Saving, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
+def _enter(saving: SaveFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Call | None:
     """The outermost call that this one belongs to; None where nothing is to be recorded."""
     call = _here.call
     if call is None:
@@ -213,13 +213,13 @@ def _enter(saving: Saving, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Ca
     return call
 
 
-def _begun(saving: Saving) -> _Call:
+def _begun(saving: SaveFunction) -> _Call:
     handed = _here.handed
     kind = handed.popleft() if handed else saving.kind
     return _Call(saving, kind, time.monotonic(), background=handed is not None)
 
 
-def _stop_before(call: _Call, saving: Saving) -> None:
+def _stop_before(call: _Call, saving: SaveFunction) -> None:
     """Stop at the first point of the save, where the fault's exception, if it has one, is the program's."""
     if not saving.enters or call.entered:
         return
@@ -231,12 +231,12 @@ def _stop_before(call: _Call, saving: Saving) -> None:
         stop()
 
 
-def _stop_after(call: _Call, saving: Saving) -> None:
+def _stop_after(call: _Call, saving: SaveFunction) -> None:
     if saving.leaves and call.leaving == 1 and call.entered and (stop := _stops.get("after_save")) is not None:
         stop()
 
 
-def _leave(call: _Call, saving: Saving, value: Any, error: BaseException | None) -> None:
+def _leave(call: _Call, saving: SaveFunction, value: Any, error: BaseException | None) -> None:
     call.depth -= 1
     call.leaving -= saving.leaves
     if call.depth > 0:

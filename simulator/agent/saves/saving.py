@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from simulator.agent.saves.saves import Saving, hand_over, in_background, instrument
+from simulator.agent.saves.saves import SaveFunction, hand_over, in_background, instrument
 
 __all__ = ["async_checkpoints", "checkpoints", "keras_functions", "keras_models", "managers", "saved_models"]
 
@@ -21,25 +21,25 @@ def checkpoints(module: Any) -> None:
     for name, kind in (("Checkpoint", "tf.train.Checkpoint"), ("CheckpointV1", "tf.compat.v1.train.Checkpoint")):
         if (owner := getattr(module, name, None)) is None:
             continue
-        instrument(owner, "save", Saving(f"{kind}.save", 1, "file_prefix"))
+        instrument(owner, "save", SaveFunction(f"{kind}.save", 1, "file_prefix"))
         for function in ("write", "_write"):
             leaves = function == "_write"
-            saving = Saving(f"{kind}.write", 1, "file_prefix", sure=True, final=True, leaves=leaves)
+            saving = SaveFunction(f"{kind}.write", 1, "file_prefix", sure=True, final=True, leaves=leaves)
             instrument(owner, function, saving)
         for function in ("restore", "read"):
-            instrument(owner, function, Saving(f"{kind}.{function}", 1, "save_path", restores=True, final=True))
+            instrument(owner, function, SaveFunction(f"{kind}.{function}", 1, "save_path", restores=True, final=True))
     saver = module.TrackableSaver
-    instrument(saver, "save", Saving("TrackableSaver.save", 1, "file_prefix", sure=True, final=True, enters=True))
-    saving = Saving("TrackableSaver.restore", 1, "save_path", restores=True, sure=True, final=True, enters=True)
+    instrument(saver, "save", SaveFunction("TrackableSaver.save", 1, "file_prefix", sure=True, final=True, enters=True))
+    saving = SaveFunction("TrackableSaver.restore", 1, "save_path", restores=True, sure=True, final=True, enters=True)
     instrument(saver, "restore", saving)
 
 
 def managers(module: Any) -> None:
     """`tf.train.CheckpointManager`, which also decides whether there is anything to do."""
     kind = "tf.train.CheckpointManager"
-    instrument(module.CheckpointManager, "save", Saving(f"{kind}.save"))
+    instrument(module.CheckpointManager, "save", SaveFunction(f"{kind}.save"))
     function = "restore_or_initialize"
-    instrument(module.CheckpointManager, function, Saving(f"{kind}.{function}", restores=True))
+    instrument(module.CheckpointManager, function, SaveFunction(f"{kind}.{function}", restores=True))
 
 
 def async_checkpoints(module: Any) -> None:
@@ -51,9 +51,9 @@ def async_checkpoints(module: Any) -> None:
 
 def saved_models(module: Any) -> None:
     """`tf.saved_model.save` and `load`, through the functions that also the Kerases call."""
-    saving = Saving("tf.saved_model.save", 1, "export_dir", sure=True, final=True, enters=True, leaves=True)
+    saving = SaveFunction("tf.saved_model.save", 1, "export_dir", sure=True, final=True, enters=True, leaves=True)
     instrument(module, "save_and_return_nodes", saving)
-    saving = Saving("tf.saved_model.load", 0, "export_dir", restores=True, sure=True, final=True, enters=True)
+    saving = SaveFunction("tf.saved_model.load", 0, "export_dir", restores=True, sure=True, final=True, enters=True)
     instrument(module, "load_partial", saving)
 
 
@@ -74,5 +74,7 @@ def keras_functions(module: Any) -> None:
     instrument(module, "load_weights", _of_keras(f"{package}.saving.load_weights", 1, restores=True))
 
 
-def _of_keras(kind: str, place: int, *, restores: bool = False) -> Saving:
-    return Saving(kind, place, "filepath", restores=restores, sure=True, final=True, enters=True, leaves=not restores)
+def _of_keras(kind: str, place: int, *, restores: bool = False) -> SaveFunction:
+    return SaveFunction(
+        kind, place, "filepath", restores=restores, sure=True, final=True, enters=True, leaves=not restores
+    )

@@ -17,7 +17,7 @@ from typing import Any
 
 from simulator.agent.steps.counter import GRADIENT, counter
 
-__all__ = ["Taken", "note_graphs", "outermost", "trains", "watch_tapes", "without_operations"]
+__all__ = ["CallGradients", "note_graphs", "outermost", "trains", "watch_tapes", "without_operations"]
 
 # A replica, and the variables of which a gradient was taken: a step of two networks takes two gradients.
 Key = tuple[int, int]
@@ -25,7 +25,7 @@ _MARK = "lockstep_taken"
 _TRAINS = "lockstep_trains"
 
 
-class Taken:
+class CallGradients:
     """The gradients that were taken in one outermost call."""
 
     def __init__(self) -> None:
@@ -45,25 +45,25 @@ class Taken:
 
 
 class _Open(threading.local):
-    call: Taken | None = None
+    call: CallGradients | None = None
 
 
 _here = _Open()
 # Replicas have threads of their own, and so have operations: what they see belongs to the call that is open.
-_open: list[Taken] = []
-_alone = Taken()
+_open: list[CallGradients] = []
+_alone = CallGradients()
 _announced = [0]
 # Graphs of this process may be run by others, in which no Python can be called.
 _remote: list[bool] = []
 
 
 @contextmanager
-def outermost() -> Iterator[Taken | None]:
+def outermost() -> Iterator[CallGradients | None]:
     """Around a call of the program that may be a step; `None` where it is inside of another one."""
     if _here.call is not None or _in_replica_thread():
         yield None
         return
-    taken = _here.call = Taken()
+    taken = _here.call = CallGradients()
     _open.append(taken)
     try:
         yield taken

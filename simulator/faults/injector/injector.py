@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from simulator.errors import TaskError
 from simulator.faults.injector.gates import Gatekeeper
-from simulator.faults.injector.strike import Limits, Season, Strike
+from simulator.faults.injector.strike import InjectionState, Limits, Strike
 from simulator.faults.injector.triggers import points
 from simulator.faults.plan.plan import FaultPlan
 from simulator.faults.protocol import PHASES
@@ -44,7 +44,7 @@ class Injector:
         for task, hook in dict.fromkeys(wanted):
             there = f"{hook}:{plan.files or ''}" if hook == "phase:file_operation" else hook
             self.hooks.setdefault(task, []).append(there)
-        self._season = Season(self.keeper)
+        self._season = InjectionState(self.keeper)
         self._strikes: list[Strike] = []
         self._problems: list[TaskError] = []
         self._stuck_at_last: list[str] = []

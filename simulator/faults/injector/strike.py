@@ -17,7 +17,7 @@ from simulator.run.task import Task
 from simulator.threads import Worker
 from simulator.wire.control import Action
 
-__all__ = ["Limits", "Season", "Strike"]
+__all__ = ["InjectionState", "Limits", "Strike"]
 
 _POLL_SECONDS = 0.005
 
@@ -31,7 +31,7 @@ class Limits:
 
 
 @dataclass
-class Season:
+class InjectionState:
     """What all faults of a run share; guarded by the run's condition.
 
     Attributes:
@@ -50,7 +50,7 @@ class Season:
 class Strike:
     """Waits, applies, measures and undoes one fault; to the fault it is the `Scene`."""
 
-    def __init__(self, fault: Fault, season: Season, run: Running) -> None:
+    def __init__(self, fault: Fault, season: InjectionState, run: Running) -> None:
         self.fault = fault
         self.run = run
         self.name = str(fault.id)

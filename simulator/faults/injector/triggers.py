@@ -21,7 +21,7 @@ __all__ = ["counting_link", "points", "until_gate", "wait_trigger"]
 _LOG_POLL_SECONDS = 0.02
 
 
-class Waiting(Protocol):
+class PendingFault(Protocol):
     """A fault that waits for its trigger during a run."""
 
     fault: Fault
@@ -58,7 +58,7 @@ def until_gate(fault: Fault) -> str | None:
     return None if fault.until is None else fault.in_incarnation(f"step:{fault.until}")
 
 
-def wait_trigger(waiting: Waiting) -> bool:
+def wait_trigger(waiting: PendingFault) -> bool:
     """Wait until the fault's trigger has come; False when faults are to end before that, or it cannot come any more."""
     trigger = waiting.fault.trigger
     if trigger in ("step", "phase"):
@@ -71,7 +71,7 @@ def wait_trigger(waiting: Waiting) -> bool:
 
 
 def _wait(
-    waiting: Waiting, come: Callable[[], bool], hopeless: Callable[[], bool], seconds: float | None = None
+    waiting: PendingFault, come: Callable[[], bool], hopeless: Callable[[], bool], seconds: float | None = None
 ) -> bool:
     """Wait until it has come, cannot come any more, or this time has passed; whether it has come."""
     with waiting.run.changed:
@@ -79,7 +79,7 @@ def _wait(
         return come() and not waiting.stopping
 
 
-def _wait_gate(waiting: Waiting) -> bool:
+def _wait_gate(waiting: PendingFault) -> bool:
     gate, of = waiting.fault.gate, waiting.fault.of or ()
     assert gate is not None
     return _wait(
@@ -89,7 +89,7 @@ def _wait_gate(waiting: Waiting) -> bool:
     )
 
 
-def _wait_link(waiting: Waiting) -> bool:
+def _wait_link(waiting: PendingFault) -> bool:
     def announce(*_: object) -> None:
         with waiting.run.changed:
             waiting.run.changed.notify_all()
@@ -100,7 +100,7 @@ def _wait_link(waiting: Waiting) -> bool:
     return _wait(waiting, lambda: bool(rule.fired), waiting.at_until)
 
 
-def _wait_log(waiting: Waiting) -> bool:
+def _wait_log(waiting: PendingFault) -> bool:
     pattern = re.compile(waiting.fault.log or "")
     logs = [_Tail(waiting.task(task).log_path) for task in waiting.fault.of or tuple(waiting.run.tasks)]
     # Not while holding the condition, which the thread of events needs: a log may be long.
@@ -111,7 +111,7 @@ def _wait_log(waiting: Waiting) -> bool:
     return not waiting.stopping
 
 
-def _wait_time(waiting: Waiting) -> bool:
+def _wait_time(waiting: PendingFault) -> bool:
     due = waiting.run.began + parse_duration(waiting.fault.time, "time")
     return _wait(waiting, lambda: time.monotonic() >= due, waiting.at_until, max(0.0, due - time.monotonic()))
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from simulator.faults.kinds._links import ConditionFault, probe
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene
-from simulator.faults.values import Value
+from simulator.faults.values import FaultValue
 from simulator.units import parse_duration
 
 __all__ = ["KIND", "Jitter"]
@@ -35,7 +35,7 @@ class Jitter(ConditionFault, tag="jitter", kw_only=True, frozen=True, forbid_unk
 
     needed: ClassVar[tuple[str, ...]] = ("src", "dst", "jitter")
     # It may vary around nothing.
-    values: ClassVar[Mapping[str, Value]] = {"delay": Value("duration")}
+    values: ClassVar[Mapping[str, FaultValue]] = {"delay": FaultValue("duration")}
 
     searched: ClassVar[Mapping[str, Sequence[Any]]] = {"jitter": ("20ms", "10ms"), "duration": LASTING}
 

@@ -23,7 +23,7 @@ from simulator.faults.plan.reading import (
     with_implied,
 )
 from simulator.faults.protocol import Fault, LinkFault, fields_of
-from simulator.faults.values import Value, ends_of
+from simulator.faults.values import FaultValue, ends_of
 from simulator.network.link import Link
 from simulator.topology import Topology
 from simulator.units import parse_duration
@@ -325,7 +325,7 @@ def _toml_value(value: Any) -> str:
     return json.dumps(value).replace("\x7f", "\\u007f")
 
 
-def _draw_value(key: str, value: object, known: Value | None, stream: random.Random) -> object:
+def _draw_value(key: str, value: object, known: FaultValue | None, stream: random.Random) -> object:
     """One value of a range, both ends included; what is no range is checked and returned as it is.
 
     Args:

@@ -11,7 +11,7 @@ import msgspec
 from simulator.errors import UsageError, meant
 from simulator.faults.kinds import all_kinds
 from simulator.faults.protocol import PHASES, Fault, LinkFault, fields_of
-from simulator.faults.values import UNITS, Value, ends_of
+from simulator.faults.values import UNITS, FaultValue, ends_of
 
 __all__ = [
     "accepted_keys",
@@ -126,7 +126,7 @@ def with_implied(fault: Fault) -> Fault:
     return msgspec.structs.replace(fault, **fault.implied)
 
 
-def value_of(fault: Fault, key: str) -> Value | None:
+def value_of(fault: Fault, key: str) -> FaultValue | None:
     """What a key of this fault takes; None if it is no number."""
     return fault.values.get(key, UNITS.get(key))
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pyroute2 import IPRoute
 
 from simulator import kernel
-from simulator.helpers.hosts.filters import Filters, Seen
+from simulator.helpers.hosts.filters import Filters, PacketCount
 from simulator.wire.hosts import Host
 from simulator.wire.network import LinkCounters
 
@@ -94,7 +94,7 @@ class _End:
             self._src.links.link("set", index=self._index, gso_max_segs=joined)
         self.loss = loss
 
-    def counters(self, arrivals: Mapping[str, Sequence[Seen]]) -> LinkCounters:
+    def counters(self, arrivals: Mapping[str, Sequence[PacketCount]]) -> LinkCounters:
         """What the directed link has done so far; bytes are those of packets, with their headers.
 
         Args:

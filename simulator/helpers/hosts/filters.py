@@ -13,7 +13,7 @@ from pyroute2.nftables.main import NFTables
 
 from simulator.wire.hosts import ECHO_PORT
 
-__all__ = ["Arrivals", "Filters", "Seen"]
+__all__ = ["Arrivals", "Filters", "PacketCount"]
 
 _TABLE = "lockstep"
 _ACCEPT, _DROP = 1, 0
@@ -27,14 +27,14 @@ _NAME_BYTES = 16
 
 
 @dataclass
-class Seen:
+class PacketCount:
     """A count of packets."""
 
     packets: int = 0
     bytes: int = 0
 
-    def __add__(self, other: Seen) -> Seen:
-        return Seen(self.packets + other.packets, self.bytes + other.bytes)
+    def __add__(self, other: PacketCount) -> PacketCount:
+        return PacketCount(self.packets + other.packets, self.bytes + other.bytes)
 
 
 class Filters:
@@ -44,14 +44,14 @@ class Filters:
         self.kernel = NFTables()
         self.kernel.table("add", name=_TABLE)
 
-    def counters(self) -> dict[str, list[Seen]]:
+    def counters(self) -> dict[str, list[PacketCount]]:
         """What the counters of each chain show, in their order; the kernel hands out all chains at once."""
-        found: dict[str, list[Seen]] = {}
+        found: dict[str, list[PacketCount]] = {}
         for rule in self.kernel.get_rules():
             for expression in rule.get_attr("NFTA_RULE_EXPRESSIONS"):
                 if expression.get_attr("NFTA_EXPR_NAME") == "counter":
                     data = expression.get_attr("NFTA_EXPR_DATA")
-                    seen = Seen(data.get_attr("NFTA_COUNTER_PACKETS"), data.get_attr("NFTA_COUNTER_BYTES"))
+                    seen = PacketCount(data.get_attr("NFTA_COUNTER_PACKETS"), data.get_attr("NFTA_COUNTER_BYTES"))
                     found.setdefault(rule.get_attr("NFTA_RULE_CHAIN"), []).append(seen)
         return found
 
@@ -73,7 +73,7 @@ class Arrivals:
         self._interface = interface
         self._chain = chain
         # Counted by rules that have been replaced.
-        self._arrived, self._lost = Seen(), Seen()
+        self._arrived, self._lost = PacketCount(), PacketCount()
         self._write(0.0)
 
     def lose(self, loss: float) -> None:
@@ -82,14 +82,14 @@ class Arrivals:
         self._kernel.rule("del", table=_TABLE, chain=self._chain)
         self._write(loss)
 
-    def counted(self, counters: Mapping[str, Sequence[Seen]]) -> tuple[Seen, Seen]:
+    def counted(self, counters: Mapping[str, Sequence[PacketCount]]) -> tuple[PacketCount, PacketCount]:
         """Packets that have arrived, lost ones included, and those that were lost.
 
         Args:
             counters: as `Filters.counters` has just shown them.
         """
         seen = counters[self._chain]
-        return self._arrived + seen[0], self._lost + (seen[1] if len(seen) > 1 else Seen())
+        return self._arrived + seen[0], self._lost + (seen[1] if len(seen) > 1 else PacketCount())
 
     def _write(self, loss: float) -> None:
         for which in (_SOURCE_PORT, _DESTINATION_PORT):

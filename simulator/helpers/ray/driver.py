@@ -19,7 +19,7 @@ import msgspec
 
 from simulator.helpers.ray import carrier
 from simulator.threads import Worker
-from simulator.wire.ray import Joined, Wanted
+from simulator.wire.ray import Joined, SitesWanted
 
 __all__ = ["NoSuchNode", "chosen", "main"]
 
@@ -29,7 +29,7 @@ _NAMES = ("NodeName", "NodeManagerAddress", "NodeManagerHostname")
 
 def main(text: str) -> None:
     """Join what is wanted, until the run has no more use for it."""
-    wanted = msgspec.json.decode(text, type=Wanted)
+    wanted = msgspec.json.decode(text, type=SitesWanted)
     control = socket.socket(fileno=wanted.control)
     try:
         actors = _actors(wanted)
@@ -47,7 +47,7 @@ def main(text: str) -> None:
     _end(actors)
 
 
-def _actors(wanted: Wanted) -> list[Any]:
+def _actors(wanted: SitesWanted) -> list[Any]:
     """One on each node; they begin to start."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

@@ -53,7 +53,7 @@ class Trigger:
     fire: Callable[[], None]
 
 
-class Relayed(Protocol):
+class RelayedConnection(Protocol):
     """A connection between two tasks, of which a link is one direction."""
 
     def reset(self, by: Directed) -> None:
@@ -67,7 +67,7 @@ class Flow(Protocol):
     gap: bool
 
     @property
-    def connection(self) -> Relayed:
+    def connection(self) -> RelayedConnection:
         """Whose direction it is."""
 
     @property

@@ -13,7 +13,7 @@ from typing import Final
 from simulator.helpers.relay.directed import READ_BYTES_MAX, Directed, Tally
 from simulator.helpers.relay.timers import Timers
 
-__all__ = ["Connection", "Pump", "reset_socket"]
+__all__ = ["Pump", "PumpConnection", "reset_socket"]
 
 # What waits for a slow receiver, as opposed to what is on its way on a link with a delay.
 _BLOCKED_BYTES_MAX = 256 * 1024
@@ -27,7 +27,9 @@ _RESET: Final = "reset"
 class Pump:
     """Carries what `source` sends to `target`, under the conditions of one directed link, in order."""
 
-    def __init__(self, connection: Connection, link: Directed, source: socket.socket, target: socket.socket) -> None:
+    def __init__(
+        self, connection: PumpConnection, link: Directed, source: socket.socket, target: socket.socket
+    ) -> None:
         self.connection = connection
         self.link = link
         self.tally = link.tally if connection.counted else Tally()
@@ -229,7 +231,7 @@ class Pump:
         self.link.pumps.discard(self)
 
 
-class Connection:
+class PumpConnection:
     """A connection that one task has opened to another; `counted` unless it is a probe, `steady` by the delay alone."""
 
     def __init__(

@@ -24,7 +24,7 @@ from functools import partial
 from simulator import kernel
 from simulator.helpers.relay.directed import Directed, Trigger
 from simulator.helpers.relay.door import LOOPBACK, listens, may_enter, read_head, request, source, target
-from simulator.helpers.relay.pump import Connection
+from simulator.helpers.relay.pump import PumpConnection
 from simulator.helpers.relay.timers import Timers
 from simulator.wire import network as wire
 from simulator.wire.network import PROBE_HOST, STEADY_PROBE_HOST
@@ -305,7 +305,7 @@ class _Relay:
             server.close()
             raise
         limit = self._start.queue_bytes
-        made = Connection(self._loop, self._timers, links, ends, queue_bytes=limit, counted=counted, steady=steady)
+        made = PumpConnection(self._loop, self._timers, links, ends, queue_bytes=limit, counted=counted, steady=steady)
         made.start(extra, said)
 
     async def _reach_chained(self, relay: str, address: str, src: str) -> tuple[socket.socket | None, bytes]:

@@ -11,7 +11,7 @@ from typing import Any
 from simulator.errors import UsageError
 from simulator.machines.engines.sites import Sites, names_of, words_of
 from simulator.machines.far.checks import MachinesUnavailable
-from simulator.machines.far.wire import CommandWire, Wire
+from simulator.machines.far.wire import CommandWire, SiteStream
 
 __all__ = ["FORM", "Commands"]
 
@@ -46,7 +46,9 @@ class Commands(Sites):
         """As of `Sites`."""
         return (*super().key, self.argv)
 
-    def _reach(self, directory: Path, site: Sequence[str], stack: contextlib.ExitStack) -> Iterator[tuple[str, Wire]]:
+    def _reach(
+        self, directory: Path, site: Sequence[str], stack: contextlib.ExitStack
+    ) -> Iterator[tuple[str, SiteStream]]:
         for name in self.names:
             words = [word.replace("{}", name) for word in self.argv]
             try:

@@ -18,8 +18,8 @@ from _lockstep.children import child_command
 from simulator.errors import UsageError
 from simulator.machines.engines.sites import MOST, Sites, names_of
 from simulator.machines.far.checks import MachinesUnavailable
-from simulator.machines.far.wire import SocketWire, Wire
-from simulator.wire.ray import Joined, Wanted
+from simulator.machines.far.wire import SiteStream, SocketWire
+from simulator.wire.ray import Joined, SitesWanted
 
 __all__ = ["RayNodes"]
 
@@ -76,7 +76,9 @@ class RayNodes(Sites):
         """As of `Sites`."""
         return (*super().key, self.address)
 
-    def _reach(self, directory: Path, site: Sequence[str], stack: contextlib.ExitStack) -> Iterator[tuple[str, Wire]]:
+    def _reach(
+        self, directory: Path, site: Sequence[str], stack: contextlib.ExitStack
+    ) -> Iterator[tuple[str, SiteStream]]:
         with contextlib.ExitStack() as handed:
             control, far = socket.socketpair()
             stack.enter_context(control)
@@ -84,7 +86,7 @@ class RayNodes(Sites):
             theirs = [handed.enter_context(each) for each in (far, *(theirs for _, theirs in streams))]
             ours = [stack.enter_context(ours) for ours, _ in streams]
             numbers = [each.fileno() for each in theirs]
-            wanted = Wanted(self.names, self.anywhere, tuple(numbers[1:]), numbers[0], tuple(site), str(directory))
+            wanted = SitesWanted(self.names, self.anywhere, tuple(numbers[1:]), numbers[0], tuple(site), str(directory))
             said = directory / "ray.stderr"
             with said.open("ab") as file:
                 process = subprocess.Popen(

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from simulator.errors import LockstepError, UsageError
 from simulator.machines.far.checks import FILES, explained, find_addresses, prepare_files, same_versions
-from simulator.machines.far.lease import Lease, Watch
+from simulator.machines.far.lease import Lease, LeaseWatch
 from simulator.machines.far.machine import FarMachine
-from simulator.machines.far.wire import Wire
+from simulator.machines.far.wire import SiteStream
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import at_once
 
@@ -60,7 +60,9 @@ class Sites(abc.ABC):
         return type(self), self.names, self.python, self.cable, self.lease, str(Path.cwd())
 
     @abc.abstractmethod
-    def _reach(self, directory: Path, site: Sequence[str], stack: contextlib.ExitStack) -> Iterator[tuple[str, Wire]]:
+    def _reach(
+        self, directory: Path, site: Sequence[str], stack: contextlib.ExitStack
+    ) -> Iterator[tuple[str, SiteStream]]:
         """Start a site on each machine; its name, and the stream to it.
 
         Args:
@@ -87,7 +89,7 @@ class Sites(abc.ABC):
             stack.callback(self._let_go)
             for name, wire in self._reach(directory, site, afterwards):
                 pull = None if self.cable is None else partial(self._pull, name)
-                self.machines = (*self.machines, FarMachine(name, wire, Watch(self.lease), pull))
+                self.machines = (*self.machines, FarMachine(name, wire, LeaseWatch(self.lease), pull))
             for machine in self.machines:
                 machine.listen(lambda event: None)
             explained(lambda: at_once([partial(machine.meet, _MEET_SECONDS_MAX) for machine in self.machines]))

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["DRIFT", "HERE", "Clock", "better", "measured"]
+__all__ = ["DRIFT", "HERE", "MachineClock", "better", "measured"]
 
 # What two clocks may part by in a second: quartz is good to 50 us, at either end.
 DRIFT = 1e-4
@@ -17,7 +17,7 @@ _SECONDS_MAX = 0.5
 
 
 @dataclass(frozen=True)
-class Clock:
+class MachineClock:
     """The monotonic clock of a machine.
 
     Attributes:
@@ -39,15 +39,15 @@ class Clock:
         return self.error + DRIFT * max(0.0, at - self.measured)
 
 
-HERE = Clock(0.0, 0.0)
+HERE = MachineClock(0.0, 0.0)
 
 
-def better(known: Clock, again: Clock, at: float) -> Clock:
+def better(known: MachineClock, again: MachineClock, at: float) -> MachineClock:
     """Of what was known earlier and what has been measured again, that which may be wrong by less at this time."""
     return min(again, known, key=lambda clock: clock.within(at))
 
 
-def measured(ask: Callable[[], float], now: Callable[[], float] = time.monotonic) -> Clock:
+def measured(ask: Callable[[], float], now: Callable[[], float] = time.monotonic) -> MachineClock:
     """The clock that `ask()` reads, by the exchange that took least.
 
     The answer was given between the question and its arrival, so the middle is wrong by half of the time between at
@@ -60,5 +60,5 @@ def measured(ask: Callable[[], float], now: Callable[[], float] = time.monotonic
         heard = now()
         exchanges += 1
         if best is None or (heard - asked) / 2 < best.error:
-            best = Clock(there - (asked + heard) / 2, (heard - asked) / 2, heard)
+            best = MachineClock(there - (asked + heard) / 2, (heard - asked) / 2, heard)
     return best

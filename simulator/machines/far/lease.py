@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from simulator.threads import Worker
 
-__all__ = ["Lease", "Watch"]
+__all__ = ["Lease", "LeaseWatch"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Lease:
     margin: float = 1.0
 
 
-class Watch:
+class LeaseWatch:
     """Waits for beats, from the first one to `close`."""
 
     def __init__(self, lease: Lease) -> None:

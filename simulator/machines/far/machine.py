@@ -15,17 +15,17 @@ from typing import TypeVar
 import msgspec
 
 from simulator.errors import DeadlineExceeded, LockstepError
-from simulator.machines.far.clock import HERE, Clock, better, measured
-from simulator.machines.far.lease import Watch
-from simulator.machines.far.wire import Wire
+from simulator.machines.far.clock import HERE, MachineClock, better, measured
+from simulator.machines.far.lease import LeaseWatch
+from simulator.machines.far.wire import SiteStream
 from simulator.machines.local.private_files import PrivateFilesUnavailable
-from simulator.machines.protocol import LEFT, Broke, Event, Facts, Lost, Share, Silent
+from simulator.machines.protocol import LEFT, Broke, Event, MachineFacts, MachineShare, MachineSilent, Silent
 from simulator.wire import site
-from simulator.wire.events import Said, TaskEvent, TurnedAway, Who
+from simulator.wire.events import NoMessage, Said, TaskEvent, Who
 from simulator.wire.framing import Malformed
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["FarMachine", "MachineLost", "Way"]
+__all__ = ["FarMachine", "MachineGone", "Way"]
 
 _ANSWER_SECONDS_MAX = 60.0
 _HALF_SECONDS_MAX = 2.0
@@ -33,7 +33,7 @@ _SUFFIXES = {"logs": "log", "stacks": "txt"}
 _Told = TypeVar("_Told", bound=msgspec.Struct)
 
 
-class MachineLost(LockstepError):
+class MachineGone(LockstepError):
     """Raised when a machine is asked for something and is not there any more."""
 
 
@@ -59,10 +59,10 @@ class FarMachine:
         pull: pulls its cable; None where nobody can.
     """
 
-    def __init__(self, name: str, wire: Wire, watch: Watch, pull: Callable[[], None] | None = None) -> None:
+    def __init__(self, name: str, wire: SiteStream, watch: LeaseWatch, pull: Callable[[], None] | None = None) -> None:
         self.name = name
         self.up: site.Up | None = None
-        self.clock: Clock = HERE
+        self.clock: MachineClock = HERE
         # By which the others reach it, and how programs are found there; set before the first run.
         self.address = "127.0.0.1"
         self.way = Way("")
@@ -71,7 +71,7 @@ class FarMachine:
         self._pull = pull
         self._hear: Callable[[Event], None] = lambda event: None
         self._changed = threading.Condition()
-        self._answers: dict[int, site.Done | site.Refused] = {}
+        self._answers: dict[int, site.CallDone | site.Refused] = {}
         self._numbers = itertools.count(1)
         self._inbox = site.inbox(site.FROM_SITE)
         # Why it is not there any more; empty while it is.
@@ -84,10 +84,10 @@ class FarMachine:
     # -- before runs
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> MachineFacts:
         """As of `Machine`."""
         assert self.up is not None
-        return Facts(cores=self.up.cores)
+        return MachineFacts(cores=self.up.cores)
 
     @property
     def clock_error(self) -> float:
@@ -120,10 +120,10 @@ class FarMachine:
             if not self._changed.wait_for(lambda: self.up is not None or self._gone, seconds):
                 raise DeadlineExceeded(f"the site on machine {self.name} to start", seconds)
             if self.up is None:
-                raise MachineLost(f"machine {self.name} cannot be used: {self._gone}")
-        self.clock = measured(lambda: self.ask(site.Clock).at)
+                raise MachineGone(f"machine {self.name} cannot be used: {self._gone}")
+        self.clock = measured(lambda: self.ask(site.ClockQuery).at)
 
-    def ask(self, question: Callable[[int], site.ToSite], seconds: float = _ANSWER_SECONDS_MAX) -> site.Done:
+    def ask(self, question: Callable[[int], site.ToSite], seconds: float = _ANSWER_SECONDS_MAX) -> site.CallDone:
         """Ask for something and wait until it is done.
 
         Raises:
@@ -140,7 +140,7 @@ class FarMachine:
                 raise DeadlineExceeded(what, seconds)
             answer = self._answers.pop(number, None)
         if answer is None:
-            raise MachineLost(f"machine {self.name} is lost: {self._gone}")
+            raise MachineGone(f"machine {self.name} is lost: {self._gone}")
         if isinstance(answer, site.Refused):
             if answer.kind == PrivateFilesUnavailable.__name__:
                 raise PrivateFilesUnavailable(f"on machine {self.name}: {answer.message}")
@@ -162,25 +162,25 @@ class FarMachine:
             text = (
                 f"what came is no message of a site ({error}); does the command, or a profile there, print something?"
             )
-            raise MachineLost(text) from error
+            raise MachineGone(text) from error
 
     def _take(self, data: bytes) -> None:
         for message in self._inbox.feed(data):
             if isinstance(message, site.Beat):
                 if self._watch.heard():
                     self._wire.send(site.encode(site.Grant(message.number)))
-            elif isinstance(message, (site.Done, site.Refused, site.Up)):
+            elif isinstance(message, (site.CallDone, site.Refused, site.Up)):
                 self._answered(message)
             elif isinstance(message, site.Wrote):
                 self._write(message)
             elif isinstance(message, site.Left):
                 self._keep(message)
-            elif isinstance(message, site.Relayed):
+            elif isinstance(message, site.RelayMessage):
                 self._relayed(message.data)
             elif not self._gone:
                 self._tell(message)
 
-    def _answered(self, message: site.Done | site.Refused | site.Up) -> None:
+    def _answered(self, message: site.CallDone | site.Refused | site.Up) -> None:
         with self._changed:
             if isinstance(message, site.Up):
                 self._watch.heard()
@@ -215,9 +215,9 @@ class FarMachine:
         except OSError as error:
             self._hear(Broke(f"what tasks leave cannot be written ({left.path})", error))
 
-    def _tell(self, told: site.Broken | TaskEvent) -> None:
+    def _tell(self, told: site.SiteBroken | TaskEvent) -> None:
         """Have an event heard, with times of this process's clock."""
-        if isinstance(told, site.Broken):
+        if isinstance(told, site.SiteBroken):
             error = LockstepError(f"{told.kind}: {told.message}")
             self._hear(Broke(f"on machine {self.name}: {told.what}", error))
         elif isinstance(told, Said):
@@ -229,7 +229,7 @@ class FarMachine:
         try:
             self._hear(Said(said.who, self._timed_here(said.message)))
         except Malformed as error:
-            self._hear(TurnedAway(said.who, 0, str(error), time.monotonic()))
+            self._hear(NoMessage(said.who, 0, str(error), time.monotonic()))
 
     def _timed_here(self, told: _Told) -> _Told:
         at = getattr(told, "at", None)
@@ -239,7 +239,7 @@ class FarMachine:
         with self._changed:
             self._gone = why
             self._changed.notify_all()
-        self._hear(Lost(self.name, why, at))
+        self._hear(MachineSilent(self.name, why, at))
         self._relayed(b"")
 
     # -- a run
@@ -257,10 +257,10 @@ class FarMachine:
         finally:
             proof.unlink(missing_ok=True)
 
-    def open(self, share: Share) -> Mapping[str, str]:
+    def open(self, share: MachineShare) -> Mapping[str, str]:
         """As of `Machine`."""
         self._directory = share.directory
-        self.clock = better(self.clock, measured(lambda: self.ask(site.Clock).at), time.monotonic())
+        self.clock = better(self.clock, measured(lambda: self.ask(site.ClockQuery).at), time.monotonic())
 
         def question(number: int) -> site.Open:
             launcher = share.launcher()
@@ -268,14 +268,14 @@ class FarMachine:
 
         return self.ask(question).addresses
 
-    def relay(self, question: Callable[[int], site.Relay], hear: Callable[[bytes], None]) -> site.Done:
+    def relay(self, question: Callable[[int], site.StartRelay], hear: Callable[[bytes], None]) -> site.CallDone:
         """Have a relay started there for its tasks, and `hear` called with what that says; the answer has its ports."""
         self._relayed = hear
         return self.ask(question)
 
     def tell_relay(self, data: bytes) -> None:
         """Tell the relay there something, in order; nothing: that was all."""
-        self._wire.send(site.encode(site.Relayed(data)))
+        self._wire.send(site.encode(site.RelayMessage(data)))
 
     def launch(self, specs: Sequence[TaskSpec]) -> None:
         """As of `Machine`."""
@@ -293,7 +293,7 @@ class FarMachine:
 
     def half_said(self, who: Who) -> str:
         """As of `Machine`."""
-        with contextlib.suppress(MachineLost, DeadlineExceeded):
+        with contextlib.suppress(MachineGone, DeadlineExceeded):
             return self.ask(lambda number: site.Ask(number, who), _HALF_SECONDS_MAX).text
         return ""
 
@@ -301,9 +301,9 @@ class FarMachine:
         """As of `Machine`. What ran on a machine that is lost is ended by its own site, when the lease is over."""
         try:
             answer = self.ask(
-                lambda number: site.End(number, tuple(who), grace, seconds), seconds + (grace or 0.0) + 5.0
+                lambda number: site.EndTasks(number, tuple(who), grace, seconds), seconds + (grace or 0.0) + 5.0
             )
-        except MachineLost:
+        except MachineGone:
             return frozenset()
         return frozenset(answer.left)
 
@@ -323,7 +323,7 @@ class FarMachine:
             if self._directory is None or self._gone:
                 return ()
             return self.ask(site.Close).pids
-        except MachineLost:
+        except MachineGone:
             return ()
         finally:
             self._directory = None

@@ -16,13 +16,13 @@ from typing import Protocol
 from simulator.errors import LockstepError
 from simulator.threads import Worker
 
-__all__ = ["CommandWire", "SocketWire", "Wire"]
+__all__ = ["CommandWire", "SiteStream", "SocketWire"]
 
 _READ_BYTES_MAX = 1 << 20
 _SAID_CHARACTERS_MAX = 600
 
 
-class Wire(Protocol):
+class SiteStream(Protocol):
     """A stream of bytes to a site, and back."""
 
     def listen(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
@@ -51,16 +51,16 @@ class Stream(abc.ABC):
         self._reader: Worker | None = None
 
     def listen(self, hear: Callable[[bytes], None], ended: Callable[[str], None]) -> None:
-        """As of `Wire`."""
+        """As of `SiteStream`."""
         self._reader = Worker.started("wire", partial(self._read, hear, ended))
 
     def send(self, data: bytes) -> None:
-        """As of `Wire`."""
+        """As of `SiteStream`."""
         self._outbox.put(data)
 
     @abc.abstractmethod
     def close(self, seconds: float) -> None:
-        """As of `Wire`."""
+        """As of `SiteStream`."""
 
     @abc.abstractmethod
     def _say_no_more(self) -> None:
@@ -121,7 +121,7 @@ class CommandWire(Stream):
         return self._process.pid
 
     def close(self, seconds: float) -> None:
-        """As of `Wire`."""
+        """As of `SiteStream`."""
         self._outbox.put(None)
         try:
             self._process.wait(seconds)
@@ -160,7 +160,7 @@ class SocketWire(Stream):
         super().__init__(near.fileno(), near.fileno())
 
     def close(self, seconds: float) -> None:
-        """As of `Wire`."""
+        """As of `SiteStream`."""
         self._outbox.put(None)
         if self._reader is not None:
             self._reader.ends(seconds)

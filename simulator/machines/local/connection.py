@@ -30,7 +30,7 @@ class Connection:
         wire.setblocking(False)
         self._wire = wire
         self._selector = selector
-        self.inbox = control.Inbox()
+        self.inbox = control.ControlInbox()
         # The task as which it has greeted.
         self.owner: Who | None = None
         self.closed = False

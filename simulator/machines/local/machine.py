@@ -19,13 +19,23 @@ import msgspec
 from simulator.errors import DeadlineExceeded
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked, remove_tree
 from simulator.kernel import catches, group_members, now_ticks
-from simulator.machines.local.hearing import Ear
 from simulator.machines.local.host import cores
 from simulator.machines.local.orphans import orphans
 from simulator.machines.local.ports import hold_ports
-from simulator.machines.local.undivided import undivided
+from simulator.machines.local.task_listener import TaskListener
+from simulator.machines.local.uninterrupted import uninterrupted
 from simulator.machines.local.warden import warden
-from simulator.machines.protocol import CATCHING, GROUP, LEFT, LOCAL, PROCESS, Event, Facts, Process, Share
+from simulator.machines.protocol import (
+    CATCHING,
+    GROUP,
+    LEFT,
+    LOCAL,
+    PROCESS,
+    Event,
+    MachineFacts,
+    MachineShare,
+    Process,
+)
 from simulator.wire.events import Launched, Who
 from simulator.wire.spec import SEMAPHORES_VARIABLE, TaskSpec
 
@@ -64,12 +74,12 @@ class LocalMachine:
     _ended: dict[Who, int] = field(default_factory=dict)
     # Notified when a process has ended.
     _changed: threading.Condition = field(default_factory=threading.Condition)
-    _ear: Ear | None = None
+    _ear: TaskListener | None = None
 
     @property
-    def facts(self) -> Facts:
+    def facts(self) -> MachineFacts:
         """What is known of it."""
-        return Facts(cores=cores())
+        return MachineFacts(cores=cores())
 
     @property
     def clock_error(self) -> float:
@@ -107,7 +117,7 @@ class LocalMachine:
         """Every one."""
         return True
 
-    def open(self, share: Share) -> Mapping[str, str]:
+    def open(self, share: MachineShare) -> Mapping[str, str]:
         """As of `Machine`.
 
         Raises:
@@ -121,7 +131,7 @@ class LocalMachine:
         self._temporary = self.directory.with_name(f"{self.directory.name}-tmp")
         self._temporary.mkdir()
         control = self.directory / "control.sock"
-        self._ear = Ear(control, self._hear, share.tasks, self._key, self._see_end)
+        self._ear = TaskListener(control, self._hear, share.tasks, self._key, self._see_end)
         orphans.begin()
         self._stack.callback(control.unlink)
         self._stack.callback(self._ear.close)
@@ -145,7 +155,7 @@ class LocalMachine:
     def launch(self, specs: Sequence[TaskSpec]) -> None:
         """As of `Machine`. Ctrl-C cannot come between the fork of a process and the moment when it is known."""
         for spec in specs:
-            undivided(partial(self._launch, self._completed(spec)))
+            uninterrupted(partial(self._launch, self._completed(spec)))
 
     def _completed(self, spec: TaskSpec) -> TaskSpec:
         stem = stem_of(spec.task)

@@ -15,7 +15,7 @@ from _lockstep.children import child_command
 from simulator.errors import LockstepError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["PrivateFilesUnavailable", "View", "private_files"]
+__all__ = ["PrivateFilesUnavailable", "PrivateView", "private_files"]
 
 # What a program has no business to write into, is no directory on a disk, or holds our own files.
 _NOT_COVERED = {"bin", "boot", "dev", "etc", "proc", "run", "sbin", "sys", "tmp", "usr"}
@@ -35,7 +35,7 @@ class PrivateFilesUnavailable(LockstepError):
         self.why = why
 
 
-class View:
+class PrivateView:
     """A view that is held.
 
     Attributes:
@@ -51,7 +51,7 @@ class View:
 
 
 @contextlib.contextmanager
-def private_files(own: Iterable[Path], kept: Iterable[Path]) -> Iterator[View]:
+def private_files(own: Iterable[Path], kept: Iterable[Path]) -> Iterator[PrivateView]:
     """Hold a view for the time of this context.
 
     Args:
@@ -82,7 +82,7 @@ def private_files(own: Iterable[Path], kept: Iterable[Path]) -> Iterator[View]:
             places.append(str(stack.enter_context(scratch("files", _MEMORY))))
         asked = {"covered": covered, "kept": sorted(shown), "places": places}
         held = stack.enter_context(_held(asked))
-        yield View(held["pid"], tuple(covered), held["written"])
+        yield PrivateView(held["pid"], tuple(covered), held["written"])
 
 
 def _mounts() -> Iterator[str]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from simulator.errors import LockstepError
 from simulator.helpers.warden import remove_tree
-from simulator.machines.local.room import no_room
+from simulator.machines.local.disk_space import no_room
 from simulator.machines.local.warden import warden
 
 __all__ = ["make_scratch", "remove_scratch", "scratch"]

@@ -6,9 +6,9 @@ import importlib
 import pkgutil
 from functools import cache
 
-from harness.judging.diagnostics.formats.protocol import Format, Reported
+from harness.judging.diagnostics.formats.protocol import Format, ReportedVerdict
 
-__all__ = ["Format", "Reported", "all_formats"]
+__all__ = ["Format", "ReportedVerdict", "all_formats"]
 
 
 @cache

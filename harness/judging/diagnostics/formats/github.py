@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.judging.diagnostics.formats.protocol import Reported, message
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, message
 from harness.judging.diagnostics.protocol import Diagnostic
 
 __all__ = ["FORMAT"]
 
 
 class _GitHub:
-    def written(self, reported: Sequence[Reported]) -> str:
+    def written(self, reported: Sequence[ReportedVerdict]) -> str:
         return "\n".join(_command(each.diagnostic) for each in reported if each.diagnostic is not None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.judging.diagnostics.formats.protocol import Reported, fingerprint
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint
 
 __all__ = ["FORMAT"]
 
@@ -14,7 +14,7 @@ _SEVERITIES = {"error": "critical", "warning": "minor"}
 
 
 class _GitLab:
-    def written(self, reported: Sequence[Reported]) -> str:
+    def written(self, reported: Sequence[ReportedVerdict]) -> str:
         found = [(each.diagnostic, each.file) for each in reported if each.diagnostic is not None]
         issues = [
             {

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from harness.judging.diagnostics.codes import FAILED, LACKING
-from harness.judging.diagnostics.formats.protocol import Reported, message
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, message
 from harness.judging.diagnostics.protocol import Diagnostic
 
 __all__ = ["FORMAT"]
 
 
 class _JUnit:
-    def written(self, reported: Sequence[Reported]) -> str:
+    def written(self, reported: Sequence[ReportedVerdict]) -> str:
         found = [each.diagnostic for each in reported if each.diagnostic is not None]
         failures = sum(map(_is_wrong, found))
         suite = ET.Element(
@@ -43,7 +43,7 @@ def _is_wrong(found: Diagnostic) -> bool:
     return found.severity == "error" and found.code not in (FAILED, LACKING)
 
 
-def _name(each: Reported) -> str:
+def _name(each: ReportedVerdict) -> str:
     """The program with its folder, by which those of two folders are told apart."""
     _, colon, function = each.program.rpartition(":")
     return f"{each.file}:{function}" if colon else each.file

@@ -10,10 +10,10 @@ import msgspec
 
 from harness.judging.diagnostics.protocol import Diagnostic
 
-__all__ = ["Format", "Reported", "fingerprint", "message"]
+__all__ = ["Format", "ReportedVerdict", "fingerprint", "message"]
 
 
-class Reported(msgspec.Struct, frozen=True):
+class ReportedVerdict(msgspec.Struct, frozen=True):
     """What came of one verification.
 
     Attributes:
@@ -34,7 +34,7 @@ class Reported(msgspec.Struct, frozen=True):
 class Format(Protocol):
     """One of them; each lives in its own file, as `FORMAT`."""
 
-    def written(self, reported: Sequence[Reported]) -> str:
+    def written(self, reported: Sequence[ReportedVerdict]) -> str:
         """All of it, without a newline at the end; nothing may follow from the time or the machine."""
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from _lockstep import __version__
 from harness.judging.diagnostics.codes import all_codes
-from harness.judging.diagnostics.formats.protocol import Reported, fingerprint, message
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint, message
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 
 __all__ = ["FORMAT"]
@@ -24,7 +24,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 
 class _Sarif:
-    def written(self, reported: Sequence[Reported]) -> str:
+    def written(self, reported: Sequence[ReportedVerdict]) -> str:
         both = [(each.diagnostic, each.file) for each in reported if each.diagnostic is not None]
         found = [diagnostic for diagnostic, _ in both]
         known = all_codes()

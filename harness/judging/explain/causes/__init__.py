@@ -6,11 +6,11 @@ import importlib
 import pkgutil
 from functools import cache
 
-from harness.judging.explain.causes.protocol import Cause, Inputs, Named
+from harness.judging.explain.causes.protocol import Cause, Inputs, NamedCause
 from harness.judging.laws.protocol import Case
 from harness.ledger import Aligned, aligned
 
-__all__ = ["Cause", "Inputs", "Named", "all_causes", "cause_of", "named_causes"]
+__all__ = ["Cause", "Inputs", "NamedCause", "all_causes", "cause_of", "named_causes"]
 
 
 @cache
@@ -22,7 +22,7 @@ def all_causes() -> tuple[Cause, ...]:
     return tuple(sorted(found, key=lambda cause: (cause.priority, cause.id)))
 
 
-def named_causes(both: Aligned) -> tuple[Named, ...]:
+def named_causes(both: Aligned) -> tuple[NamedCause, ...]:
     """The causes that reproduce who consumed what, most specific first; none if nothing is wrong."""
     right = not len(both.overall) and not len(both.by_epoch) and (both.asynchronous or not len(both.by_step))
     inputs = None if right else Inputs.of(both)
@@ -32,20 +32,20 @@ def named_causes(both: Aligned) -> tuple[Named, ...]:
     for cause in all_causes():
         made = next((one for one in cause.predictions(inputs) if one.reproduces(inputs)), None)
         if made is not None:
-            found.append(Named(cause.id, made.text))
+            found.append(NamedCause(cause.id, made.text))
     return tuple(found)
 
 
-_latest: list[tuple[Case, Named | None]] = []
+_latest: list[tuple[Case, NamedCause | None]] = []
 
 
-def cause_of(case: Case) -> Named | None:
+def cause_of(case: Case) -> NamedCause | None:
     """The most specific cause, with the names of others that fit as well; the latest case's answer is kept."""
     if not _latest or _latest[0][0] is not case:
         found = named_causes(aligned(case.run, case.reference))
         also = ", ".join(one.cause for one in found[1:])
         first = found[0] if found else None
         if first is not None and also:
-            first = Named(first.cause, f"{first.text} (The same ids would also come from {also}.)")
+            first = NamedCause(first.cause, f"{first.text} (The same ids would also come from {also}.)")
         _latest[:] = [(case, first)]
     return _latest[0][1]

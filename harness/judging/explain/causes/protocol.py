@@ -21,7 +21,7 @@ __all__ = [
     "Checked",
     "Inputs",
     "Ints",
-    "Named",
+    "NamedCause",
     "Prediction",
     "Streams",
     "Total",
@@ -36,7 +36,7 @@ _SHOWN_MAX = 6
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedCause:
     """A cause that reproduces the ledger: its evidence in numbers and its cure."""
 
     cause: str

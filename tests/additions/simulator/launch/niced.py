@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from simulator.launch.programs import Programs
-from simulator.launch.protocol import Entry
+from simulator.launch.protocol import EntryPoint
 from simulator.wire.spec import TaskSpec
 
 __all__ = ["Niced"]
@@ -15,6 +15,6 @@ __all__ = ["Niced"]
 class Niced(Programs):
     """A program, started by `nice`."""
 
-    def entry(self, spec: TaskSpec) -> Entry:
+    def entry(self, spec: TaskSpec) -> EntryPoint:
         """As without it, but for the command."""
         return Programs.entry(replace(self, argv=("nice", "-n", "5", *self.argv)), spec)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.judging.explain._prediction import Predicting, check, judged
-from harness.judging.explain._view import View
+from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
 __all__ = ["RULES"]
 
 
-def _negated(view: View) -> Iterator[Attempt | None]:
+def _negated(view: CaseView) -> Iterator[Attempt | None]:
     checks = [check(view, "loss", step, "loss", -view.truth("loss", step, "loss")) for step in view.steps("loss")[:1]]
     yield judged("loss_negated", "The loss is minus the reference's.", checks)
 

@@ -1,0 +1,75 @@
+"""Writes pages and traces that a command is asked for, and over nothing but what a command has written itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from simulator import UsageError
+
+__all__ = ["check_written", "write_page", "write_trace", "write_verdicts"]
+
+# What stands near the beginning of each.
+_PAGE, _TRACE = b"<title>Lockstep ", b'"traceEvents":'
+_BEGINNING_BYTES = 512
+
+
+def check_written(page: Path | None, trace: Path | None) -> None:
+    """Fail before anything is read if one of these files is something else than what shall be written there.
+
+    Raises:
+        UsageError: it is, or its directory does not exist.
+    """
+    for path, mark, option in ((page, _PAGE, "--html"), (trace, _TRACE, "--trace")):
+        if path is None:
+            continue
+        if not path.parent.is_dir():
+            raise UsageError(f"{option} {path}: there is no directory {path.parent}")
+        try:
+            # What is no regular file, such as /dev/stdout, is not replaced.
+            beginning = _beginning(path) if path.is_file() else b""
+        except OSError as error:
+            raise UsageError(f"{option} {path} cannot be read: {error.strerror}") from error
+        if beginning and mark not in beginning:
+            raise UsageError(
+                f"{option} {path} exists, and Lockstep has not written it; name another file, or remove it"
+            )
+
+
+def _beginning(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(_BEGINNING_BYTES)
+
+
+def write_page(path: Path, text: str) -> None:
+    """Write what `--html` names."""
+    _write(path, text.encode(errors="backslashreplace"))
+
+
+def write_verdicts(path: Path, verdicts: Sequence[tuple[dict[str, Any], Path]]) -> None:
+    """Write what `--html` names: verdicts in their JSON form, each with the directory of its run."""
+    from harness.damaged_files import reading
+    from harness.report.pages import Verified, verified_page
+    from harness.report.timeline import read_timelines
+
+    runs = []
+    for verdict, directory in verdicts:
+        with reading(directory):
+            runs.append(Verified.of(verdict, read_timelines(directory), directory))
+    write_page(path, verified_page(runs))
+
+
+def write_trace(path: Path, data: bytes) -> None:
+    """Write what `--trace` names."""
+    _write(path, data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; free space, or name another file") from error
+    click.echo(f"written: {path}", err=True)

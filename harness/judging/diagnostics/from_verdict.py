@@ -1,0 +1,130 @@
+"""From a verdict to its diagnostic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.evidence.observed import OBSERVABLES
+from harness.judging.conditions import given
+from harness.judging.culprit.kinds import MistakeKind
+from harness.judging.diagnostics.details import around
+from harness.judging.diagnostics.protocol import Diagnostic, Label
+from harness.judging.diagnostics.source import label_of
+from harness.judging.explain import says
+from harness.judging.explain.causes import all_causes
+from harness.judging.facts import Facts
+from harness.judging.laws.protocol import Finding
+
+__all__ = ["NOT_JUDGED", "REFUTED", "diagnostic_of"]
+
+NOT_JUDGED, REFUTED = "not_judged", "refuted"
+_ADDS = "adds up what the replicas have"
+
+
+def diagnostic_of(verdict: Facts) -> Diagnostic | None:
+    """The mistake that a verdict tells of, or why it does not judge; None where it is consistent."""
+    if verdict.outcome == "consistent":
+        return None
+    labels = _labels(verdict)
+    code, title = _named(verdict)
+    if labels and labels[0].text.rstrip(".") == title.rstrip("."):  # which is said once
+        labels[0] = msgspec.structs.replace(labels[0], text="")
+    return Diagnostic(
+        severity="warning" if code == NOT_JUDGED else "error",
+        code=code,
+        title=title.rstrip("."),
+        program=verdict.program,
+        strategy=verdict.under,
+        label=labels[0] if labels else None,
+        others=tuple(labels[1:]),
+        facts=tuple(each for each in _facts(verdict, lined=bool(labels)) if each.rstrip(".") != title.rstrip(".")),
+        help=_cure(verdict),
+        # What the run's own environment says is a half of the answer.
+        notes=(*given(verdict.conditions), *(verdict.notes if verdict.environments is not None else ())),
+    )
+
+
+def _named(verdict: Facts) -> tuple[str, str]:
+    """The code, and the sentence: of the rule that explains it, of what the line's values prove, or of the law."""
+    if verdict.outcome == "abstained":
+        return NOT_JUDGED, verdict.why_abstained or verdict.nothing_compared
+    if (why := verdict.explanation) is not None:
+        cause = next((each.what for each in all_causes() if each.id == why.cause), None)
+        return why.rule, cause or says(why.rule)
+    if (kind := _proved(verdict)) is not None:
+        return kind.code, kind.says
+    first = verdict.first_divergence or next(iter(verdict.findings), None)
+    if first is None:  # then a batch has been tried
+        return REFUTED, "the step is wrong for a batch that the run did not have"
+    return first.law, _said_of(first)
+
+
+def _proved(verdict: Facts) -> MistakeKind | None:
+    """The kind of mistake that the values at a line prove, or those of what was reported."""
+    return None if verdict.looked is None else verdict.looked.kind
+
+
+def _cure(verdict: Facts) -> str:
+    if verdict.explanation is not None:
+        return verdict.explanation.cure
+    return kind.cure if (kind := _proved(verdict)) is not None else ""
+
+
+def _labels(verdict: Facts) -> list[Label]:
+    """The culprit's line, or that which a batch refutes; and where what it gives is added up."""
+    culprit, claim = verdict.culprit, verdict.claim
+    if culprit is not None and culprit.line:
+        told = {"source": culprit.source, "operation": culprit.op}
+        found = [label_of(culprit.file, culprit.line, culprit.relation, **told)]
+        if culprit.adds is not None and culprit.adds[:2] != (culprit.file, culprit.line):
+            file, line, source = culprit.adds
+            found.append(label_of(file, line, _ADDS, source=source, operation="Sum"))
+        return found
+    refuted = None if claim is None else claim.culprit
+    if refuted is None or (place := refuted.place) is None:
+        return []
+    return [label_of(place.file, place.line, refuted.why, source=place.source, operation=place.op)]
+
+
+def _facts(verdict: Facts, *, lined: bool) -> Iterator[str]:
+    """Under what the run was, the first numbers that differ, and at which steps others do.
+
+    Where no line says what has happened the evidence of the rule does.
+    """
+    yield from around(verdict)
+    if verdict.explanation is not None and not lined:
+        yield verdict.explanation.evidence
+    if (first := verdict.first_divergence) is not None:
+        yield _numbers(first)
+    if verdict.alone is not None:
+        yield verdict.alone.text
+    if verdict.looked is not None and verdict.looked.why_not is not None:
+        yield f"no line is named: {verdict.looked.why_not}"
+    if (batch := verdict.counterexample) is not None and first is None:
+        yield batch.text
+
+
+def _numbers(found: Finding) -> str:
+    """`step 1: loss is 3.9, on one device 1.95 (rounding: 9e-06)`, or the finding's own words."""
+    of_element = found.observable == "loss" or found.index is not None
+    if found.observed is None or found.expected is None or not (of_element and _compares(found)):
+        return found.text
+    step = "at the end" if found.step is None else f"step {found.step}"
+    what = str(found.observable) if found.variable is None else f"{found.variable}{list(found.index or ()) or ''}"
+    rounding = f" (rounding: {found.bound:.2g})" if found.bound else ""
+    return f"{step}: {what} is {found.observed:.7g}, on one device {found.expected:.7g}{rounding}"
+
+
+def _said_of(found: Finding) -> str:
+    """What is wrong where no rule says why."""
+    if not _compares(found):
+        return found.text
+    what = "the loss" if found.observable == "loss" else f"{str(found.observable).removesuffix('s')} {found.variable!r}"
+    return f"{what} is not what one device computes"
+
+
+def _compares(found: Finding) -> bool:
+    """Whether it is one of a value with that of one device."""
+    return found.observable in OBSERVABLES and found.law.endswith("_reference")

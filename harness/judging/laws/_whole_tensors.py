@@ -1,0 +1,149 @@
+"""What steps add to variables, and gradients, held as wholes against the reference's; and which of them were judged."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.comparing import place
+from harness.evidence.observed import Observed, history, unique_names
+from harness.judging.laws.protocol import Case, Finding
+from harness.judging.resolution import FINER, JUDGED_PART
+from harness.judging.tolerance.whole_tensor import length
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from harness.judging.tolerance import Tolerance, WholeTensor
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+else:
+    Floats = Any
+
+__all__ = ["WholeTensors"]
+
+_ROUNDING = 0.5
+"""Where noise moves a change by such a part of it, it is rounding and nothing else."""
+_UNSEEN_MAX = 0.5
+_SHOWN = 4
+
+
+@dataclass
+class WholeTensors:
+    """Of one observable of a case.
+
+    A gradient is a whole by itself. A variable is one as far as it is known what a step began with, which it is where
+    the reference followed the run: that is what the run held when the step before had ended.
+    """
+
+    case: Case
+    observable: str
+    moved: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
+    rounding: Counter[str] = field(default_factory=Counter)
+    otherwise: Counter[str] = field(default_factory=Counter)
+
+    def of(self, step: int | None, name: str, run: Observed) -> WholeTensor | None:
+        """What a value is as a whole at a step; None where that cannot be said."""
+        import numpy as np
+
+        if (found := self.held(step, name, run, self.case.tolerance)) is not None:
+            self.moved[name] += 1
+            bound = self.case.tolerance.bound(self.observable, name, step)
+            of_elements = length(np.broadcast_to(bound, run.array.shape)) / found.size
+            self.judged[name] += min(found.share, of_elements) <= JUDGED_PART
+            if found.moved >= _ROUNDING and found.own <= JUDGED_PART and self.observable == "variables":
+                rounds = self.case.tolerance.rounds(name, step)
+                self.rounding[name] += rounds
+                self.otherwise[name] += not rounds
+        return found
+
+    def held(self, step: int | None, name: str, run: Observed, tolerance: Tolerance) -> WholeTensor | None:
+        """The same, of any run that began the step with what the run did, within this tolerance."""
+        if run.problem or run.array.dtype.kind != "f" or (before := self._before(step, name, run)) is None:
+            return None
+        return tolerance.whole(self.observable, name, step, run.array.astype("float64"), before)
+
+    @property
+    def unseen(self) -> tuple[str, ...]:
+        """Variables that change, of which most changes could be wrong by a large part without being found.
+
+        What is rounding and nothing else, such as a bias before a normalization, is nothing that could be wrong.
+        """
+        if self.observable != "variables":
+            return ()
+        return tuple(
+            name
+            for name, steps in self.moved.items()
+            if steps - self.judged[name] - self.rounding[name] > _UNSEEN_MAX * steps
+        )
+
+    @property
+    def drawn(self) -> tuple[str, ...]:
+        """Those of them whose change is another thing each time that one device computes it."""
+        return tuple(name for name in self.unseen if self.otherwise[name])
+
+    @property
+    def why(self) -> str:
+        """Why these are not judged."""
+        drawn = self.drawn
+        shown = ", ".join(map(repr, (drawn or self.unseen)[:_SHOWN])) + (", ..." if len(self.unseen) > _SHOWN else "")
+        if drawn:
+            return (
+                f"what steps add to {len(drawn)} of {len(self.moved)} variables is another thing each time that one "
+                f"device computes the same step, and their gradients are not: {shown}. The program reads a clock, or "
+                "draws, where nobody sees it. Have it draw by TensorFlow, or by NumPy with a seed"
+            )
+        return (
+            f"what steps add to {len(self.unseen)} of {len(self.moved)} variables that change is not judged, since an "
+            f"error of {JUDGED_PART:.0%} of it is within what rounding may do: {shown}. {FINER}"
+        )
+
+    def findings(
+        self, law: str, step: int | None, name: str, found: WholeTensor, task: str | None
+    ) -> list[tuple[Finding, float]]:
+        """What is wrong with a whole, each with its ratio."""
+        where = f"{place(step, self.observable, name)} as a whole"
+        what = "what the step adds to it" if self.observable == "variables" else "it"
+
+        def finding(text: str, observed: float, expected: float, bound: float, ratio: float) -> Finding:
+            said = f"{where}: {text}, bound {bound:.3g}, ratio {ratio:.3g}"
+            return Finding(law, said, task, step, self.observable, name, None, observed, expected, bound)
+
+        made = []
+        if (ratio := found.factor_ratio) > 1:
+            text = f"{what} is {found.factor:.5g} times what it should be"
+            made.append((finding(text, found.factor, 1.0, found.factor_bound, ratio), ratio))
+        if (ratio := found.rest_ratio) > 1:
+            text = f"{found.rest:.2g} of {what} is something else"
+            made.append((finding(text, found.rest, 0.0, found.rest_bound, ratio), ratio))
+        return made
+
+    def _before(self, step: int | None, name: str, run: Observed) -> Floats | None:
+        import numpy as np
+
+        if self.observable == "gradients":
+            return np.zeros(run.array.shape)
+        if self.observable != "variables" or not self.case.follows or step is None:
+            return None
+        earlier = self._values.get(step - 1, {}).get(name)
+        held = self._started.get(name) if step == self._first else None if earlier is None else earlier.array
+        return None if held is None or held.shape != run.array.shape else held.astype(np.float64)
+
+    @cached_property
+    def _values(self) -> Any:
+        return history(self.case.run, self.observable, aligned_to=self.case.reference)
+
+    @cached_property
+    def _first(self) -> int:
+        return self.case.run.clients[0].steps[0].index
+
+    @cached_property
+    def _started(self) -> dict[str, np.ndarray[Any, Any]]:
+        """What variables held when the first step began."""
+        start = self.case.run.clients[0].start
+        known = () if start is None else start.variables
+        names = unique_names([each.name for each in known])
+        return {name: each.copies[0].numpy() for name, each in zip(names, known, strict=True)}

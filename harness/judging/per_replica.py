@@ -1,0 +1,162 @@
+"""What replicas rightly have each for itself, by which one replica cannot stand for all: draws and state.
+
+A mixing number for a whole batch, a mask of weights, statistics that a program keeps by hand. Where such a source is
+known, a second process answers with as many replicas as the run, each of which stands for a whole; see
+`harness.recording.steps.mean_replicas`. If that computes what the run did, the choice is a condition, with its line.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.evidence.batch_statistics import own_statistics
+from harness.evidence.observed import unique_names
+from harness.evidence.steps import RunEvidence, numbered
+from harness.evidence.trace import RunTrace, is_statistics
+from harness.evidence.variable_pairs import common_places, placed
+from harness.judging.align.other_draws import steps_with_other_draws, told
+from harness.judging.conditions import OWN, Condition, shown
+from harness.judging.laws.protocol import Judgement
+from harness.judging.verdict import Verdict
+
+__all__ = ["OF_VARIABLES", "made_for_each", "reports_own", "settled", "sources", "trained_from"]
+
+OF_VARIABLES = "variables_match_reference"
+_BY_SEVERAL = (OF_VARIABLES, "replicas_agree", "clients_agree")
+"""What the process of several replicas says better: which parts clients report depends on what they add up to."""
+_COMPUTED = (
+    "loss_matches_reference",
+    "gradients_match_reference",
+    "metrics_match_reference",
+    "predictions_match_reference",
+    "evaluations_match_reference",
+)
+
+
+def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tuple[str, ...]:
+    """What each replica of the run has for itself: draws by their lines, and variables by their names.
+
+    Args:
+        verdict: by one replica.
+        reference: that replica, which followed the run.
+        evidence: of the run.
+    """
+    drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
+    found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
+    if trained_from(verdict, evidence):
+        return tuple(found)
+    apart = dict.fromkeys(name for names in _own_by_step(evidence).values() for name in names)
+    explained = verdict.explanation is not None or all(is_statistics(each.variable or "") for each in verdict.findings)
+    if explained and own_statistics(reference):  # then it has followed these rightly
+        apart = dict.fromkeys(name for name in apart if not is_statistics(name))
+    if apart:
+        found.append(f"state: {shown([*apart])}")
+    return tuple(found)
+
+
+def trained_from(verdict: Verdict, evidence: RunEvidence) -> tuple[str, ...]:
+    """Variables of which replicas had copies of their own when what is wrong began, so that it follows from them.
+
+    A step that normalises by the batch of each replica is wrong before, and may well keep something of that. One that
+    trains from a state of which each replica has its own is right as long as they have the same.
+    """
+    wrong = [each.step for each in verdict.findings if each.law in (OF_VARIABLES, *_COMPUTED) and each.step is not None]
+    by_step = {
+        index: [name for name in names if not is_statistics(name)] for index, names in _own_by_step(evidence).items()
+    }
+    apart = [index for index, names in by_step.items() if names]
+    return tuple(by_step[min(apart)]) if wrong and apart and min(apart) < min(wrong) else ()
+
+
+def _own_by_step(evidence: RunEvidence) -> dict[int, tuple[str, ...]]:
+    """Of the steps of which it was noted, 1, 2, 4, 8 and so on, the variables with copies of their own."""
+    steps = max((reader.steps for reader in evidence.readers), default=0)
+    return {1 << power: evidence.step(1 << power).own for power in range(steps.bit_length())}
+
+
+def reports_own(verdict: Verdict, evidence: RunEvidence) -> bool:
+    """Whether the program reports, as if it were that of all, what each replica has for itself, and that is wrong."""
+    first, own = evidence.step(1), {name for names in _own_by_step(evidence).values() for name in names}
+    named = set[str]()
+    for number in range(first.reports):
+        seen: Counter[str] = Counter()
+        for _, held in first.reported(number):  # a law numbers those of a name that are reported
+            if numbered(held.name, held.number) in own and not is_statistics(held.name):
+                named.add(numbered(held.name, seen[held.name]))
+            seen[held.name] += 1
+    return any(found.law == OF_VARIABLES and found.variable in named for found in verdict.findings)
+
+
+def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence: RunEvidence) -> str | None:
+    """Why one replica cannot stand for all, where it keeps something in variables of a list, one for each; else None.
+
+    Such a list is longer in the run, and steps change what it holds: what is wrong may follow from that.
+    """
+    starts = [trace.clients[0].start for trace in (run, reference)]
+    every = [start.variables for start in starts if start is not None]
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    if len(every) < len(starts) or not broken <= {*_COMPUTED, *_BY_SEVERAL}:
+        return None
+    both, names = set(common_places(every)), unique_names([each.name for each in every[0]])
+    alone = [name for (place, _), name in zip(placed(every[0]), names, strict=True) if place not in both]
+    changed = _changed(evidence) if alone else ()  # which reads all state of two steps
+    more = [name for name in alone if name in changed]
+    if not more:
+        return None
+    return (
+        f"the program makes variables for each replica ({shown([repr(name) for name in more])}, which one device does "
+        "not make), and one replica cannot stand for what each of them keeps. Keep it in one variable of the "
+        "strategy's, with synchronization=tf.VariableSynchronization.ON_READ"
+    )
+
+
+def _changed(evidence: RunEvidence) -> set[str]:
+    """The variables that the first step has changed, which nobody reports."""
+    first, second = (
+        {
+            numbered(held.name, held.number): [reader.array(copy).tobytes() for copy in held.copies]
+            for reader, held in at
+        }
+        for at in (evidence.step(1).held, evidence.step(2).held)
+    )
+    return {name for name, copies in first.items() if second.get(name, copies) != copies}
+
+
+def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:
+    """The verdict by one replica, with what that by several says of the variables.
+
+    Args:
+        verdict: the former.
+        again: the latter.
+        own: the sources.
+        reference: the one replica, of which it is no longer told what it could not compute.
+    """
+    of_variables = next((law for law in again.judgements if law.law == OF_VARIABLES), None)
+    if of_variables is None or of_variables.status == "not_judged":
+        return verdict
+    if of_variables.status == "broken" and verdict.outcome == "inconsistent":
+        return verdict
+    reason = f"each replica computes from what it has for itself: {'; '.join(own)}"
+
+    by_law = {law.law: law for law in again.judgements}
+
+    def said(law: Judgement) -> Judgement:
+        if law.law in _BY_SEVERAL:
+            return by_law.get(law.law, law)
+        if law.law in _COMPUTED and law.status != "held":
+            return Judgement(law.law, "not_judged", reason)
+        return law
+
+    condition = Condition(OWN, f"that each replica has its own {' and '.join(own)}")
+    return replace(
+        verdict,
+        judgements=tuple(map(said, verdict.judgements)),
+        conditions=(*verdict.conditions, condition),
+        abstained=None,
+        explanation=None if of_variables.status == "held" else verdict.explanation,
+        closest=None,
+        alone=None,
+        notes=tuple(note for note in verdict.notes if note not in told(steps_with_other_draws(reference), reference)),
+    )

@@ -1,0 +1,73 @@
+"""Puts steps of a training together as those of one short run, which can be judged as any run is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.errors import Abstained
+from harness.evidence.deposit import Training
+from harness.evidence.parts import TRACES
+from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, StepEvidence, evidence_folder, renumbered
+from harness.evidence.trace import Counters, Seen
+from harness.evidence.writing import TraceWriter
+
+__all__ = ["compose", "seen_of"]
+
+
+def compose(training: Training, steps: Sequence[int], directory: Path, *, only: int | None = None) -> None:
+    """Leave a run whose steps, numbered from 1, are these.
+
+    Args:
+        training: whose steps they are.
+        steps: their numbers there.
+        directory: of the run.
+        only: the number of the replica, over all tasks, that then is the only one of which the steps are.
+
+    Raises:
+        Abstained: one of them is not there any more.
+        OSError: it is removed in this moment.
+        ValueError: it is damaged.
+    """
+    traces = directory / TRACES
+    traces.mkdir()
+    for job, reader in training.readers():
+        trace = traces / f"{job.header.task.replace(':', '-')}.trace"
+        writer, store = TraceWriter(trace), EvidenceWriter(evidence_folder(trace))
+        writer.write(job.header)
+        for index, number in enumerate(steps, 1):
+            step = _there(reader, number)
+            writer.write(msgspec.structs.replace(_seen(step), index=index))
+            store.begin(index)
+            store.publish(renumbered(reader, step if only is None else _only_of(step, only), index, store.put))
+        writer.write(Counters())
+        writer.close()
+
+
+def seen_of(reader: EvidenceReader, number: int) -> Seen:
+    """What was seen of a step in its process; raises as of `compose`."""
+    return _seen(_there(reader, number))
+
+
+def _there(reader: EvidenceReader, number: int) -> StepEvidence:
+    if (step := reader.step(number)) is None:
+        raise Abstained(f"step {number} was removed before it was judged")
+    return step
+
+
+def _seen(step: StepEvidence) -> Seen:
+    try:
+        return msgspec.msgpack.decode(step.seen, type=Seen)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"step {step.index} is damaged: {error}") from error
+
+
+def _only_of(step: StepEvidence, replica: int) -> StepEvidence:
+    """A step as one replica had it, as if there were no other."""
+
+    def own(passed: Sequence[PlaceValue]) -> tuple[PlaceValue, ...]:
+        return tuple(msgspec.structs.replace(each, replica=0) for each in passed if each.replica == replica)
+
+    return msgspec.structs.replace(step, passed=own(step.passed), evaluations=())

@@ -1,0 +1,99 @@
+"""What is drawn without a seed: the same in each run of the harness, and another in every worker, as in a cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+from unittest import mock
+
+__all__ = ["UnseededDraws", "own_shuffles", "seeded_generators"]
+
+
+@dataclass
+class UnseededDraws:
+    """How often the program asked NumPy for a generator without a seed."""
+
+    times: int = 0
+
+
+@contextlib.contextmanager
+def seeded_generators(seed: int, client: int, *, apart: bool = False) -> Iterator[UnseededDraws]:
+    """Within this context `numpy.random.default_rng()` and its relatives, called without a seed, have one.
+
+    With entropy of the operating system each run would see data of its own, and none could be compared with another.
+    The n-th generator of a client is the same in each run. Clients differ from each other, since nobody seeds them
+    alike in a cluster; the first one draws as the reference does.
+
+    Args:
+        seed: of the run.
+        client: number of this client, from 0.
+        apart: whether TensorFlow draws otherwise than by the seed that the program gives it, too.
+    """
+    from numpy.random import bit_generator
+
+    drawn = UnseededDraws()
+    number = 0
+
+    def entropy(bits: int) -> int:
+        nonlocal number
+        number += 1
+        # `RandomState(7)` asks as well, before it takes its seed; it is not worth a note.
+        drawn.times += "RandomState" not in sys._getframe(1).f_code.co_names  # noqa: SLF001 - there is no other way
+        return ((seed * 1000 + client) * 1_000_003 + number) % (1 << bits)
+
+    # `SeedSequence` asks this function, of the standard library's `secrets`, if it is given no entropy.
+    with mock.patch.object(bit_generator, "randbits", entropy), _other_seeds() if apart else contextlib.nullcontext():
+        yield drawn
+
+
+@contextlib.contextmanager
+def _other_seeds() -> Iterator[None]:
+    """Within this context TensorFlow draws otherwise than by the seed that the program gives it."""
+    from tensorflow.python.eager import context
+
+    set_global_seed = context.set_global_seed
+
+    def set_other_seed(seed: Any) -> None:
+        set_global_seed(seed if seed is None else seed + 1)
+
+    with mock.patch.object(context, "set_global_seed", set_other_seed):
+        yield
+
+
+@contextlib.contextmanager
+def own_shuffles(client: int) -> Iterator[None]:
+    """Within this context, datasets without a seed draw other numbers in each client.
+
+    The harness gives every client the same seed, so that clients can be compared at all. Nobody does so in a cluster:
+    there, workers that shuffle without a seed before they shard read overlapping shards. So only what `tf.data` draws
+    without a seed differs, and only as long as the program has not called `tf.random.set_seed`, or Keras's
+    `set_random_seed`, which make workers draw alike (`tf.random.set_seed`, "If the global seed is set but the operation
+    seed is not"). The first client draws as the reference does.
+
+    Args:
+        client: number of this client, from 0.
+    """
+    # `Dataset.shuffle` and its relatives ask this function for their seeds when they are made.
+    from tensorflow.python.data.util import random_seed
+    from tensorflow.python.eager import context
+
+    get_seed, set_global_seed = random_seed.get_seed, context.set_global_seed
+    offset = client
+
+    def own_get_seed(seed: Any) -> Any:
+        first, second = get_seed(seed)
+        return (first, second + offset) if seed is None and offset else (first, second)
+
+    def own_set_global_seed(seed: Any) -> None:
+        nonlocal offset
+        offset = 0
+        set_global_seed(seed)
+
+    random_seed.get_seed, context.set_global_seed = own_get_seed, own_set_global_seed
+    try:
+        yield
+    finally:
+        random_seed.get_seed, context.set_global_seed = get_seed, set_global_seed

@@ -1,0 +1,141 @@
+"""What is to be said of a run's draws by themselves, before they are taken for one replica's.
+
+Two replicas that draw the same numbers for different examples, a draw that comes again at another step or on another
+replica, a distribution that depends on the number of devices: none of these shows in what is computed from the draws.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.steps import StepPlace
+from harness.evidence.trace import DrawSeen
+from harness.recording.steps.row_joins import rows_axis
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["DrawSource", "Repeats"]
+
+_TELLING_BITS = 48
+"""Of draws with fewer random bits, replicas or steps have equal ones by chance."""
+
+
+@dataclass(frozen=True)
+class DrawSource:
+    """Who draws: by which operation and line, whether a layer of Keras chose the seed, and whether anybody did."""
+
+    operation: str
+    where: str
+    by_keras: bool
+    seeded: bool
+
+    @property
+    def is_determined(self) -> bool:
+        """Whether the program has said what is drawn, by a seed that it computes itself."""
+        return self.operation.startswith("Stateless") and self.seeded and not self.by_keras
+
+    @property
+    def own(self) -> DrawSeen:
+        """That each replica draws something of its own that belongs to no example."""
+        return self.said("own", f"replicas draw by {self.operation} each for itself")
+
+    @property
+    def statistics(self) -> DrawSeen:
+        """That each replica normalises by the statistics of its own examples."""
+        return self.said("statistics", "replicas normalise each by its own batch")
+
+    def unlike(self, run: Any, own: Any) -> DrawSeen:
+        """That the run draws from another distribution than one device."""
+        return self.said("unlike", f"{self.operation} has a parameter of {run} in the run, and of {own} on one device")
+
+    def said(self, kind: str, text: str) -> DrawSeen:
+        """Something about what it draws."""
+        return DrawSeen(kind, text, self.where, self.by_keras, self.operation)
+
+
+_When = tuple[int, int | None]
+
+
+class Repeats:
+    """Knows what was drawn before, by the run and by one device."""
+
+    def __init__(self) -> None:
+        self._drawn: dict[bytes, tuple[_When, int]] = {}
+        self._own: set[bytes] = set()
+        self._repeating: set[StepPlace] = set()
+
+    def look(
+        self,
+        source: DrawSource,
+        when: _When,
+        place: StepPlace,
+        replicas: Sequence[int],
+        parts: Sequence[Sequence[np.ndarray[Any, Any]]],
+        own: Sequence[np.ndarray[Any, Any]],
+    ) -> Iterator[DrawSeen]:
+        """What is to be said of a draw.
+
+        Args:
+            source: who draws.
+            when: the number of the step, and of the worker that did it for a coordinator.
+            place: in it.
+            replicas: their numbers.
+            parts: what each of these drew.
+            own: what one device draws itself.
+        """
+        if not all(map(_tells, (part[0] for part in parts))):
+            return
+        numbers = own[0]
+        if (key := _key(numbers)) in self._own:
+            self._repeating.add(place)  # it is meant so
+        self._own.add(key)
+        keys = [_key(part[0]) for part in parts]
+        rows = rows_axis(numbers.shape, [part[0].shape for part in parts]) is not None
+        if len(set(keys)) < len(keys):
+            if rows and len(keys) > 1:
+                yield from _equal(source, "replicas")
+        elif place not in self._repeating:
+            yield from self._again(source, when, dict(zip(replicas, keys, strict=True)))
+        for replica, key in zip(replicas, keys, strict=True):
+            self._drawn.setdefault(key, (when, replica))
+
+    def _again(self, source: DrawSource, when: _When, keys: dict[int, bytes]) -> Iterator[DrawSeen]:
+        for replica, key in keys.items():
+            before, by = self._drawn.get(key, (when, replica))
+            if before[1] != when[1]:
+                yield from _equal(source, "workers")
+                return
+            if before == when and by != replica:  # in a loop over examples, of which one device makes a single one
+                yield from _equal(source, "replicas")
+                return
+            if before != when:
+                text = (
+                    f"replica {replica} draws by {source.operation} what replica {by} drew at step {before[0]}, "
+                    "and one device draws other numbers at each step"
+                )
+                yield source.said("again", text)
+                return
+
+
+def _equal(source: DrawSource, who: str) -> Iterator[DrawSeen]:
+    """Of a draw without a seed nothing: TensorFlow may have equal ones for all, as Lockstep gives it a first one."""
+    if source.seeded or source.by_keras:
+        yield source.said("equal", f"{who} draw the same numbers by {source.operation}")
+
+
+def _key(array: np.ndarray[Any, Any]) -> bytes:
+    return hashlib.blake2b(array.tobytes(), digest_size=16).digest()
+
+
+def _tells(array: np.ndarray[Any, Any]) -> bool:
+    """Whether it has so many random bits that two of them are equal for a reason."""
+    import numpy as np
+
+    if array.dtype.kind == "f":
+        return array.size * 20 >= _TELLING_BITS
+    values = len(np.unique(array)) if array.size else 0
+    return array.size * float(np.log2(max(values, 1))) >= _TELLING_BITS

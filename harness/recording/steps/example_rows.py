@@ -1,0 +1,174 @@
+"""The examples that a run was given next to those that one device is given: how many, which, and whether their parts
+belong together. A feature that comes with another example's label is no example.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.trace import GivenSeen
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["ExampleRows"]
+
+_Rows = list[list[int]]
+_SIGMAS = 4
+_ROUNDING = 2.0**-16
+"""Of the largest number: so far roundings of float32 take what is computed by a few hundred operations."""
+
+
+class ExampleRows:
+    """Compares them step by step, and over all steps where their order is another one.
+
+    Attributes:
+        differing: how many steps were given other examples than one device.
+    """
+
+    def __init__(self) -> None:
+        self.differing = 0
+        self._given: list[_Rows] = []
+        self._own: list[_Rows] = []
+        self._shaped_alike = True
+
+    def add(self, given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> GivenSeen | None:
+        """What is to be said of the examples of one call.
+
+        Args:
+            given: each part of the examples of all replicas, such as features and labels; rows are examples.
+            own: the same of what one device is given by the same program.
+
+        Returns:
+            None where the parts have not the same number of rows, so that nobody knows what an example is.
+        """
+        theirs = _rows(own)
+        ours = theirs if _is_rounded(given, own) else _rows(given)
+        if ours is None or theirs is None:
+            return None
+        self._given.append(ours)
+        self._own.append(theirs)
+        self._shaped_alike &= all(one.shape[1:] == other.shape[1:] for one, other in zip(given, own, strict=True))
+        others, mixed = _compared([ours], [theirs])
+        self.differing += bool(others or len(ours[0]) != len(theirs[0]))
+        return GivenSeen(len(ours[0]), len(theirs[0]), others, mixed)
+
+    def over_all(self) -> GivenSeen | None:
+        """The same of all steps together, of calls with as many parts; None where there were none."""
+        calls = zip(self._given, self._own, strict=True)
+        by_parts = itertools.groupby(sorted(calls, key=_parts), key=_parts)
+        found = [self._over(*map(list, zip(*each, strict=True))) for _, each in by_parts]
+        if len(found) < 2:
+            return found[0] if found else None
+        number = _hashed(repr([each.number for each in found]).encode()) if self._shaped_alike else 0
+        return GivenSeen(
+            sum(each.rows for each in found),
+            sum(each.own for each in found),
+            sum(each.others for each in found),
+            sum(each.mixed or 0 for each in found) or None,
+            sum(each.changed for each in found),
+            number=number,
+        )
+
+    def _over(self, given: Sequence[_Rows], own: Sequence[_Rows]) -> GivenSeen:
+        others, mixed = _compared(given, own)
+        alike = self._shaped_alike  # else rows may be padded
+        return GivenSeen(
+            sum(len(each[0]) for each in given),
+            sum(len(each[0]) for each in own),
+            others,
+            mixed,
+            _changed(given, own) if others and alike else 0,
+            _again(given, own),
+            _hashed(repr(own).encode()) if alike else 0,
+        )
+
+
+def _parts(call: tuple[_Rows, _Rows]) -> int:
+    return len(call[0])
+
+
+def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | None]:
+    """How many examples one device has not, and how many of these are mixed, where only that can be why."""
+    whole, expected = (Counter(row for each in every for row in zip(*each, strict=True)) for every in (given, own))
+    others = sum((whole - expected).values())
+    parts = len(given[0])
+    alike = all(
+        Counter(row for each in given for row in each[part]) == Counter(row for each in own for row in each[part])
+        for part in range(parts)
+    )
+    return others, others if alike and parts > 1 else None
+
+
+def _changed(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
+    """How many examples are one device's but for a part, and the same ones each time that they come.
+
+    What is drawn anew is another example each time. A part tells which example it is of where no two have the same.
+    """
+    known = {row for each in own for row in zip(*each, strict=True)}
+    came = Counter(row for each in given for row in set(zip(*each, strict=True)))
+    found = set()
+    for part in range(len(own[0])):
+        values = {row[part] for row in known}
+        if len(values) == len(known):
+            found |= {row for row, times in came.items() if times > 1 and row not in known and row[part] in values}
+    return len(found)
+
+
+def _again(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int, int]:
+    """Where most more examples came again than on one device: of how many, how often they did, and how often there.
+
+    Shards that are as long as each other to half a step let that many come again when the data begin anew, and data
+    that have examples twice let some come again by chance: what is no more is not told, and (0, 0, 0) is given.
+    """
+    longest = max(len(each[0]) for each in given)
+    ours, theirs, rows, worst = set[tuple[int, ...]](), set[tuple[int, ...]](), 0, (0, 0, 0)
+    known = {row for each in (*given, *own) for row in zip(*each, strict=True)}
+    for one, other in zip(given, own, strict=True):
+        if len(one[0]) != len(other[0]):
+            break
+        ours.update(zip(*one, strict=True))
+        theirs.update(zip(*other, strict=True))
+        rows += len(one[0])
+        again, expected = rows - len(ours), rows - len(theirs)
+        chance = 0.0 if len(theirs) == rows == len(known) else _SIGMAS * (again + expected) ** 0.5
+        if again - expected > max(longest / 2, chance, worst[1] - worst[2]):
+            worst = (rows, again, expected)
+    return worst
+
+
+def _rows(parts: Sequence[np.ndarray[Any, Any]]) -> _Rows | None:
+    """A number for each row of each part; None where they are not as many in each."""
+    lengths = {len(part) if part.ndim else None for part in parts}
+    if not parts or len(lengths) > 1 or None in lengths:
+        return None
+    return [[_number(row) for row in part] for part in parts]
+
+
+def _is_rounded(given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether they are the same, one by one, but for roundings of what a program has computed them from."""
+    import numpy as np
+
+    for one, other in zip(given, own, strict=True):
+        if one.shape != other.shape or one.dtype != other.dtype:
+            return False
+        if one.dtype.kind != "f":
+            if not np.array_equal(one, other):
+                return False
+            continue
+        size = np.max(np.abs(other), initial=0.0)
+        if not np.all(np.abs(one - other) <= _ROUNDING * size):
+            return False
+    return True
+
+
+def _number(row: Any) -> int:
+    return _hashed(row.tobytes())
+
+
+def _hashed(content: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little")

@@ -1,0 +1,494 @@
+"""The judge's side: at each step one replica is set to the run's state, given the run's examples, and yields its draws.
+
+So what the step leaves follows from what the run's step had, and from nothing that happened before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.arrays import wide
+from harness.evidence.steps import (
+    GIVEN,
+    EvidenceReader,
+    HeldVariable,
+    PlaceValue,
+    RunEvidence,
+    RunStep,
+    StepPlace,
+    Stored,
+)
+from harness.evidence.trace import DrawSeen, GivenSeen
+from harness.recording.noise import Noise
+from harness.recording.steps.draw_checks import DrawSource, Repeats
+from harness.recording.steps.example_ids import ExampleIds
+from harness.recording.steps.example_rows import ExampleRows
+from harness.recording.steps.protocol import Variables
+from harness.recording.steps.replay_values import per_replica, with_replay_values
+from harness.recording.steps.row_joins import NotJoinable, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
+from harness.recording.steps.state import copies_of, held_by, set_to, values_of
+from harness.recording.watch.places import Places
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Follower"]
+
+PERMUTING = ("RandomShuffle", "StatelessShuffle")
+"""Operations whose draws are permutations, of which the seam makes an operation of its own."""
+
+
+class Follower:
+    """Follows the evidence that a run has left.
+
+    Args:
+        evidence: of the run.
+        noise: of a process that shows what rounding does to each step.
+        silent: a context in which nothing perturbs or watches.
+        replicas: that this process has. With one, that has what all replicas of the run had together. With as many as
+            the run, each has what its own had, as often as there are replicas; see `averaging`.
+        repeats: whether it has that so often, and not once. One replica that does not has only what the first one had.
+    """
+
+    follows = True
+
+    def __init__(
+        self,
+        evidence: RunEvidence,
+        noise: Noise | None,
+        silent: Callable[[], Any],
+        replicas: int = 1,
+        *,
+        repeats: bool = True,
+    ) -> None:
+        self._replicas = replicas
+        self._times = replicas if repeats else 1
+        self._read = None if replicas > 1 or repeats else 1
+        self._evidence = evidence
+        self.waits = evidence.live is not None
+        self._noise = noise
+        self._silent = silent
+        self._lock = threading.Lock()
+        self._index = 0
+        self._step: RunStep | None = None
+        self._pending: Variables | None = None
+        self._assumed: list[tuple[Callable[[RunStep], Any], Any]] = []
+        self._last: RunStep | None = None
+        self._reports = 0
+        self._evaluations = 0
+        self._evaluated: RunStep | None = None
+        self._apart_evaluated: dict[str, None] = {}
+        self._own: dict[str, None] = {}
+        self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
+        self._ids = ExampleIds()
+        self._examples: GivenSeen | None = None
+        self._all_examples = ExampleRows()
+        self._apart: dict[str, None] = {}
+        self._blind: dict[str, None] = {}
+        self._places = Places()
+        self._repeats = Repeats()
+        self._draws_seen: dict[DrawSeen, None] = {}
+
+    @property
+    def draws(self) -> tuple[DrawSeen, ...]:
+        """What is to be said of the run's draws in the step that began last."""
+        return tuple(self._draws_seen)
+
+    @property
+    def examples(self) -> GivenSeen | None:
+        """See `Steps`."""
+        return self._examples
+
+    @property
+    def others(self) -> int:
+        """See `Steps`."""
+        return self._all_examples.differing
+
+    @property
+    def all_examples(self) -> GivenSeen | None:
+        """See `Steps`."""
+        return self._all_examples.over_all()
+
+    @property
+    def seeds_beside(self) -> int:
+        """See `Steps`."""
+        if self._replicas > 1:
+            return 0
+        live = self._evidence.live
+        if self._step is None and live is not None and not self._evidence.is_settled(1):
+            return int(self._assume(lambda step: step.local_replicas, live.local_replicas)) - 1
+        return (self._step or self._evidence.step(1)).local_replicas - 1
+
+    @property
+    def begins_part(self) -> bool:
+        """See `Steps`."""
+        following = self._evidence.step(self._index + 1)
+        return self._last is not None and following.is_there and following.segment != self._last.segment
+
+    @property
+    def apart(self) -> str | None:
+        """Why the step that began last cannot be judged by one replica; None if it can."""
+        return next(iter((*self._apart, *self._blind)), None)
+
+    def _set_apart(self, why: str) -> None:
+        """One replica cannot compute what is being computed."""
+        (self._apart if self._evaluated is None else self._apart_evaluated)[why] = None
+
+    def blind(self, why: str) -> None:
+        """No step can be judged from now on: nobody knows which of them call it."""
+        self._blind[why] = None
+
+    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+        """Set the variables to what the run's step began with, or have `computes` do it when that is there."""
+        self._index += 1
+        self._apart.clear()
+        self._examples = None
+        self._draws_seen.clear()
+        self._step, self._pending = None, variables
+        if not traced or self._evidence.is_settled(self._index):
+            self.computes()
+
+    def computes(self) -> None:
+        """Begin with what the run's step began with, if that has not been done."""
+        if self._pending is None:
+            return
+        step = self._evidence.step(self._index)
+        if any(asked(step) != answer for asked, answer in self._assumed):  # so it is whenever this is asked again
+            raise RuntimeError(f"step {self._index} of the run is not what its graph here was built for")
+        variables, self._pending = self._pending, None
+        self._assumed.clear()
+        if self._last is not None and self._last.segment != step.segment:
+            self._repeats = Repeats()  # who is started again may draw what was drawn before
+        self._step = self._last = step
+        self._reports = self._evaluations = 0
+        self._evaluated = None
+        self._own.update(dict.fromkeys(step.own))
+        if not step.is_there:
+            self._apart["the run has left no evidence of it"] = None
+            return
+        self._set(variables, step.held)
+
+    def _assume(self, asked: Callable[[RunStep], Any], answer: Any) -> Any:
+        """An answer that the step which is pending, or begins next, has to give as well before anything is computed."""
+        self._assumed.append((asked, answer))
+        return answer
+
+    def report(self, variables: Variables) -> None:
+        """Set these to what the run had when it reported them."""
+        if (step := self._last) is not None and self._reports < step.reports:
+            self._set(variables, step.reported(self._reports))
+            self._reports += 1
+
+    def _set(self, variables: Variables, held: Sequence[tuple[EvidenceReader, HeldVariable]]) -> None:
+        by_name: dict[tuple[str, int], list[tuple[EvidenceReader, HeldVariable]]] = {}
+        for reader, each in held:
+            by_name.setdefault((each.name, each.number), []).append((reader, each))
+        with self._silent():
+            for named, variable in variables:
+                values = values_of(by_name.get((named.name, named.number), []), self._replicas)
+                if values and all(value.shape == tuple(variable.shape) for value in values):
+                    self._begin_with(variable, values)
+
+    def _begin_with(self, variable: Any, values: list[np.ndarray[Any, Any]]) -> None:
+        """Set a variable, with noise to what the step shows as it is computed; see `_take_back`."""
+        if self._noise is not None:
+            noisy = list(map(self._noise.of_state, values))
+            if any(one is not other for one, other in zip(values, noisy, strict=True)):
+                self._moved.append((variable, [wide(b) - wide(a) for a, b in zip(values, noisy, strict=True)]))
+            values = noisy
+        set_to(variable, values)
+
+    def _take_back(self) -> None:
+        """Take the noise off that variables began with: what is judged is what the step has done to them."""
+        with self._silent():
+            for variable, moved in self._moved:
+                held = held_by(variable, [copy.numpy() for copy in copies_of(variable)])
+                every = moved * len(held) if len(moved) == 1 else moved
+                set_to(variable, [(wide(a) - b).astype(a.dtype) for a, b in zip(held, every, strict=False)])
+        self._moved.clear()
+
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
+        """What passes from now on belongs to no step."""
+        self.computes()
+        self._step = None
+        if self._moved:
+            self._take_back()
+
+    def begin_evaluation(self) -> None:
+        """What it is given and draws is what the run's was and did."""
+        self._apart_evaluated.clear()
+        if self._last is not None:
+            self._evaluated = self._step = self._last.evaluation(self._evaluations)
+
+    def end_evaluation(self, *, ran: bool) -> str | None:
+        """The next one is the next one of the run."""
+        evaluated, self._evaluated = self._evaluated, None
+        if evaluated is None:
+            return None
+        self._step = None
+        self._evaluations += ran
+        if not evaluated.is_there:
+            return "the run has left no evidence of it"
+        if (own := next(iter(self._own), None)) is not None:
+            return f"each replica has its own {own}"
+        return next(iter(self._apart_evaluated), None) or self.apart
+
+    def wants(self, number: int) -> bool:
+        """Each of them is compared."""
+        return True
+
+    def trains_in_eager_run(self, number: int) -> bool | None:
+        """Whether the run's next step, if it was this eager call of `Strategy.run`, took gradients."""
+        following = self._evidence.step(self._index + 1) if self._step is None else None
+        return following.trained if following is not None and following.eager == number else None
+
+    def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
+        """Those that this process was given itself, where it reports the run's."""
+        return self._ids.own(reported) or reported
+
+    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> list[Any]:
+        """The examples of all replicas; or to each replica its own, again and again."""
+        found = [
+            self._given_to(
+                run, replica, {number: leaf[replica if len(leaf) > 1 else 0] for number, leaf in leaves.items()}
+            )
+            for replica in range(self._replicas)
+        ]
+        return found[0] if self._replicas == 1 else list(map(per_replica, zip(*found, strict=True)))
+
+    def _given_to(self, run: int, replica: int, leaves: Mapping[int, Any]) -> list[Any]:
+        places, own = [StepPlace(GIVEN, run, number) for number in leaves], list(leaves.values())
+
+        def recall(*values: Any) -> list[Any]:
+            found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
+            trains = self._evaluated is None and (self._step is None or self._step.trained)
+            if not trains and same_rows(found, values):
+                return list(values)  # what an evaluation gives back is in the order of what it was given
+            if self._is_compared and self._replicas == 1:
+                rows = [k for k, value in enumerate(values) if value.ndim]
+                self._compare([found[k] for k in rows], [values[k] for k in rows])
+                for number, given, value in zip(leaves, found, values, strict=True):
+                    self._ids.add(number, given, value)
+            return found
+
+        shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
+        found = with_replay_values(own, recall, shapes=shapes)
+        return [value if self._noise is None else self._noise.of_data(value) for value in found]
+
+    @property
+    def _is_compared(self) -> bool:
+        """Whether a step is being made of which there is evidence, and no evaluation."""
+        return self._step is not None and self._step.is_there and self._evaluated is None
+
+    def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
+        if self._step is None or self._step.original is not None:  # which are not its own in turn
+            return
+        found, before = self._all_examples.add(given, own), self._examples
+        if found is not None and before is not None:
+            mixed = None if before.mixed is None or found.mixed is None else before.mixed + found.mixed
+            found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others, mixed)
+        self._examples = found or before
+
+    def _shape_of(self, place: StepPlace, replica: int, own: Any) -> Any:
+        """What is known of the shape of the examples of all replicas before there are any."""
+        import tensorflow as tf
+
+        shape = tf.TensorShape(own.shape)
+
+        def is_own(step: RunStep) -> bool:
+            """Whether they are as many as this process has itself."""
+            passed = self._of_all(step, place) if self._replicas == 1 else [step.of(place, replica)] * self._times
+            parts = [each[0][1].arrays[0].shape for each in passed if each]
+            return not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]
+
+        if self._pending is not None:
+            self._assume(is_own, answer=True)
+            return shape
+        if is_own(self._step or self._evidence.step(self._index + 1)):
+            return shape
+        return tf.TensorShape([None]).concatenate(shape[1:])
+
+    def _rows(self, place: StepPlace, replica: int, own: Any) -> Any:
+        with self._lock:
+            passed = self._next(place, replica)
+            if passed is None:
+                return own
+            try:
+                rows = [reader.array(each.arrays[0]) for reader, each in passed]
+                if self._replicas == 1:
+                    return joined_rows(rows, own)
+                return rows[0] if self._is_whole(place) else repeated_rows(rows)
+            except NotJoinable as why:
+                self._set_apart(str(why))
+                return own
+
+    def _is_whole(self, place: StepPlace) -> bool:
+        """Whether all replicas were given the same, such as anchors: shares may be so by chance, but not again."""
+        if self._replicas == 1 or self._step is None:
+            return False
+        near = () if self._evaluated is not None else range(max(1, self._index - 1), self._index + 2)
+        steps = [self._step, *(step for step in map(self._evidence.step, near) if step.is_there)]
+        passes = [each for step in steps for each in zip(*step.replicas(place), strict=False)]
+        return all(
+            len(each) == self._replicas
+            and len({reader.array(passed.arrays[0]).tobytes() for reader, passed in each}) == 1
+            for each in passes
+        )
+
+    def _begun(self) -> RunStep | None:
+        """The step whose graph is being run; None of what is no step."""
+        if self._pending is not None:
+            raise RuntimeError(f"step {self._index} is computed before it was set to what the run's began with")
+        return self._step
+
+    def _next(
+        self, place: StepPlace, replica: int, own: Sequence[Any] = ()
+    ) -> list[tuple[EvidenceReader, PlaceValue]] | None:
+        """What passed a place on all replicas the next time; None where that is not known.
+
+        Of several replicas, what passed it on this one, so often.
+
+        In a loop over examples one replica passes it as often as all replicas together: first for those of the first.
+        """
+        if (step := self._begun()) is None:
+            return None
+        count = step.recalled[place, replica]
+        step.recalled[place, replica] += 1
+        if self._replicas > 1:
+            passed = step.of(place, replica)
+            return [passed[count]] * self._times if count < len(passed) else None
+        replicas = self._of_all(step, place)
+        often, rest = divmod(max(map(len, replicas), default=0), step.calls(place.run))
+        if own and often > 1 and not rest and _of_one_each(replicas, own):
+            call, within = divmod(count, often * len(replicas))
+            found = [each[call * often :][within % often :] for each in replicas[within // often :][:1]]
+        else:
+            found = [each[count:] for each in replicas]
+        return [each[0] for each in found if each] or None
+
+    def _of_all(self, step: RunStep, place: StepPlace) -> Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]]:
+        """What passed a place on each replica of which this process has what it had."""
+        return step.replicas(place)[: self._read]
+
+    def drawn(
+        self,
+        place: StepPlace,
+        replica: int,
+        outputs: Sequence[Any],
+        operation: str,
+        parameters: Sequence[Any],
+        *,
+        seeded: bool,
+    ) -> list[Any]:
+        """What all replicas drew."""
+        count = len(outputs)
+        source = self._source(operation, seeded=seeded)
+
+        def recall(*values: Any) -> list[Any]:
+            return self._draws(place, replica if self._replicas > 1 else 0, source, values[:count], values[count:])
+
+        return with_replay_values(outputs, recall, parameters, [output.shape for output in outputs])
+
+    def batches(self, inputs: Any, *, traced: bool) -> Any:
+        """As many as the run has replicas, in the order in which `given` gives their rows."""
+        import numpy as np
+        import tensorflow as tf
+
+        def count_of(step: RunStep) -> int:
+            return len(next(iter(step.rows()), ()))
+
+        step: RunStep | None = None
+        if self._pending is not None and (live := self._evidence.live) is not None:
+            count = int(self._assume(count_of, live.replicas))
+        else:
+            step = self._step or self._evidence.step(self._index + 1)
+            count = count_of(step)
+        if self._replicas > 1 or count < 2:
+            return None
+        source = self._source("BatchNormalization", seeded=False)
+
+        def sizes(rows: Any) -> Any:
+            with self._lock:
+                if self._is_compared:
+                    self._draws_seen[source.statistics] = None
+                now = self._begun() or step
+                return np.array(sizes_of(() if now is None else now.rows(), int(rows), count), np.int32)
+
+        if not traced:
+            return None if inputs.shape[0] is None else tf.constant(sizes(inputs.shape[0]))
+        if tf.executing_eagerly():
+            return tf.constant(sizes(inputs.shape[0]))
+        found = tf.numpy_function(sizes, [tf.shape(inputs)[0]], tf.int32, stateful=True)
+        found.set_shape([count])
+        return found
+
+    def _source(self, operation: str, *, seeded: bool) -> DrawSource:
+        """Who draws where Python is now."""
+        place, frames = self._places.here(), self._places.frames
+        by_keras = bool(place.frames) and self._places.is_keras(frames[place.frames[-1]].file)
+        return DrawSource(operation, self._places.line() or "a line that is not known", by_keras, seeded)
+
+    def _draws(
+        self, place: StepPlace, replica: int, source: DrawSource, own: Sequence[Any], parameters: Sequence[Any]
+    ) -> list[Any]:
+        with self._lock:
+            if (step := self._begun()) is None or not step.is_there:
+                return list(own)
+            try:
+                passed = self._next(place, replica, own)
+                if passed is None:
+                    raise NotJoinable(f"one replica draws by {source.operation}, and the run does not")
+                self._check_alike(passed, source, parameters)
+                parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
+                if self._replicas == 1 and self._is_compared:
+                    numbers = [each.replica for _, each in passed]
+                    said = self._repeats.look(source, (self._index, step.worker), place, numbers, parts, own)
+                    self._draws_seen.update(dict.fromkeys(said))
+                permutes = source.operation in PERMUTING
+                return [
+                    joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
+                ]
+            except NotJoinable as why:
+                if why.is_own and self._is_compared:
+                    self._draws_seen[source.own] = None
+                if not source.is_determined:
+                    self._set_apart(f"at {source.where} {why}")
+                return list(own)
+
+    def _check_alike(
+        self, passed: Sequence[tuple[EvidenceReader, PlaceValue]], source: DrawSource, parameters: Sequence[Any]
+    ) -> None:
+        """Fail unless the run drew by the same operation; note it if it did from another distribution.
+
+        Raises:
+            Apart: it did not.
+        """
+        for reader, each in passed:
+            if each.operation != source.operation:
+                raise NotJoinable(f"the run draws by {each.operation} where one replica draws by {source.operation}")
+            for stored, own in zip(each.parameters, parameters, strict=False):
+                if not _is_alike(reader, stored, own):
+                    self._draws_seen[source.unlike(reader.array(stored), own)] = None
+                    raise NotJoinable(f"the run draws by {source.operation} from another distribution than one replica")
+
+    def close(self) -> None:
+        """Nothing is left behind."""
+
+
+def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]], own: Sequence[Any]) -> bool:
+    """Whether each draw of a replica has the shape of one draw of one replica, so that they are no parts of it."""
+    import numpy as np
+
+    shapes = [np.shape(each) for each in own]
+    return all([stored.shape for stored in each.arrays] == shapes for passed in replicas for _, each in passed)
+
+
+def _is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:
+    """Whether a parameter of a distribution is the same, as far as it is one number for all examples."""
+    import numpy as np
+
+    if stored.shape or np.ndim(own):
+        return True
+    return bool(np.allclose(reader.array(stored).astype(float), np.asarray(own).astype(float), rtol=1e-3))

@@ -1,0 +1,138 @@
+"""What the replicas of a run had in parts, as one replica has it: the rows of all of them, one after another.
+
+The axis of rows is not known from the arrays of replicas; what one replica asks for itself tells it. It is the axis
+along which that is as long as the parts together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["NotJoinable", "joined_draw", "joined_rows", "repeated_rows", "rows_axis", "same_rows", "sizes_of"]
+
+Parts = Sequence["np.ndarray[Any, Any]"]
+
+
+class NotJoinable(Exception):
+    """Raised where what replicas had is not parts of what one replica has.
+
+    Attributes:
+        is_own: whether each has something of its own that belongs to no example.
+    """
+
+    def __init__(self, text: str, *, is_own: bool = False) -> None:
+        super().__init__(text)
+        self.is_own = is_own
+
+
+def rows_axis(own: Sequence[int], parts: Sequence[Sequence[int]]) -> int | None:
+    """The axis along which `own` is as long as all parts together, and else as they are; None if there is none."""
+    if any(len(part) != len(own) for part in parts):
+        return None
+    for axis, size in enumerate(own):
+        others = [tuple(part[:axis]) + tuple(part[axis + 1 :]) for part in parts]
+        rest = tuple(own[:axis]) + tuple(own[axis + 1 :])
+        if size == sum(part[axis] for part in parts) and all(other == rest for other in others):
+            return axis
+    return None
+
+
+def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The examples of all replicas, in the order of the replicas.
+
+    Args:
+        parts: of each replica, by number.
+        own: what one replica would be given itself.
+
+    Raises:
+        Apart: they are no rows.
+    """
+    import numpy as np
+
+    if len(parts) == 1 or all(_is_same(part, parts[0]) and part.shape == own.shape for part in parts):
+        return parts[0]  # given whole to each, which is what one replica is given
+    if not own.ndim:  # a number that one replica knows itself, such as how many examples it has
+        return own
+    axis = rows_axis(own.shape, [part.shape for part in parts])
+    if axis is not None:
+        return np.concatenate(parts, axis)
+    if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
+        raise NotJoinable("replicas were given arrays of other ranks")
+    return np.concatenate(_padded(parts), 0)
+
+
+def repeated_rows(parts: Parts) -> np.ndarray[Any, Any]:
+    """The examples of one replica as often as they are given, one time after another; a number is given once."""
+    import numpy as np
+
+    return np.concatenate(parts, 0) if parts[0].ndim else parts[0]
+
+
+def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    return one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+def _padded(parts: Parts) -> Parts:
+    """All of them as long as the longest on every axis but that of rows: each replica pads its own batch."""
+    import numpy as np
+
+    sizes = np.max([part.shape[1:] for part in parts], axis=0, initial=0) if parts[0].ndim > 1 else ()
+    if all(tuple(part.shape[1:]) == tuple(sizes) for part in parts):
+        return parts
+    return [
+        np.pad(part, [(0, 0), *((0, int(size) - own) for size, own in zip(sizes, part.shape[1:], strict=True))])
+        for part in parts
+    ]
+
+
+def same_rows(found: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether two batches, each with several tensors, have the same rows in whatever order."""
+    every = [[value for value in batch if value.ndim] for batch in (found, own)]
+    if any(len({len(value) for value in batch}) != 1 for batch in every):
+        return False
+    one, other = (
+        sorted(b"".join(row.tobytes() for row in rows) for rows in zip(*batch, strict=True)) for batch in every
+    )
+    return one == other
+
+
+def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = False) -> np.ndarray[Any, Any]:
+    """What all replicas drew, as one replica would have drawn it.
+
+    Args:
+        parts: of each replica, by number.
+        own: what one replica draws itself, of which only the shape counts.
+        permutes: whether these are permutations, which then count on.
+
+    Raises:
+        Apart: each replica drew something of its own that is no part of a whole.
+    """
+    import numpy as np
+
+    if len(parts) == 1 and parts[0].shape == own.shape:
+        return parts[0]
+    axis = rows_axis(own.shape, [part.shape for part in parts])
+    if axis is not None:
+        if permutes:
+            before = np.cumsum([0, *(len(part) for part in parts[:-1])])
+            parts = [part + start for part, start in zip(parts, before.astype(parts[0].dtype), strict=True)]
+        return np.concatenate(parts, axis)
+    if any(part.shape != own.shape for part in parts):
+        shapes = " and ".join(dict.fromkeys(str(list(part.shape)) for part in parts))
+        raise NotJoinable(f"replicas draw arrays of shape {shapes} where one replica draws one of {list(own.shape)}")
+    if any(part.tobytes() != parts[0].tobytes() for part in parts):
+        text = f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example"
+        raise NotJoinable(text, is_own=True)
+    return parts[0]
+
+
+def sizes_of(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:
+    """How many of so many rows belong to each replica: as many times those that it was given, or else equal shares."""
+    for sizes in given:
+        if (whole := sum(sizes)) and rows % whole == 0:
+            return [size * rows // whole for size in sizes]
+    return [rows // replicas] * (replicas - 1) + [rows - rows // replicas * (replicas - 1)]

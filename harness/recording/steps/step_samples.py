@@ -1,0 +1,125 @@
+"""The run's side of a long training: the evidence of some steps is left, and a digest of each of the others."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.evidence.digests import Digest, DigestWriter
+from harness.evidence.steps import StepEvidence, StepFileWriter
+from harness.evidence.trace import Seen
+from harness.recording.steps.digest_operations import DigestOperations
+from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
+from harness.recording.steps.protocol import Variables
+
+__all__ = ["SampleWriter"]
+
+_SHARE = 0.01
+"""Of the time of a step, which two digests may take; else there is one, before the step."""
+
+
+class SampleWriter(RunEvidenceWriter):
+    """Leaves the evidence of the first step, and of each whose number can be divided by `every`.
+
+    A training never waits for it: while one is still being written, the next one is left out. Its number is that of the
+    step among those that have come to their end and took gradients.
+
+    Args:
+        every: see above.
+        writer: writes them, as soon as it knows where.
+        deliver: as of `RunEvidenceWriter`.
+        note: hears a sentence where a step is left out.
+    """
+
+    def __init__(self, every: int, writer: StepFileWriter, deliver: Deliver, note: Callable[[str], None]) -> None:
+        super().__init__(writer, range(1), deliver)
+        self._every = every
+        self._loose = writer
+        self._note = note
+        self._seen: Seen | None = None
+        self._digests = DigestOperations()
+        self._digested: DigestWriter | None = None
+        self._begun: Sequence[Any] = ()
+        self._left: Sequence[Any] = ()
+        self._at = 0.0
+        self._affords = True
+
+    def into(self, folder: Path, room: int, replicas: range) -> None:
+        """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks."""
+        self._digested = DigestWriter(folder)
+        self._loose.folder, self._loose.room, self._replicas = folder, room, replicas
+
+    def wants(self, number: int) -> bool:
+        """See above."""
+        return self._loose.folder is not None and (number == 1 or number % self._every == 0)
+
+    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+        """Publish the step before, if it was one of them, and begin with what the variables hold if this is."""
+        number = self._index + 1
+        wanted = self.wants(number) and not self._loose.is_busy
+        if self.wants(number) and not wanted:
+            self._note("steps are left out while the one before is still being written")
+        self._digest()
+        super().begin(variables if wanted else (), eager, worker, traced=traced)
+        self._seen = None
+        if not wanted:
+            self._open = self._pending = False
+        if self._digested is not None:
+            self._digests.know(variables)
+            before, self._at = self._at, time.perf_counter()
+            self._begun, self._left = self._digests.now(), ()
+            took = time.perf_counter() - self._at
+            self._affords = 2 * took <= _SHARE * (self._at - before)
+
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
+        """What has not come to its end, or took no gradients, is none."""
+        super().end(variables if self._pending else tuple, done=done, trained=trained)
+        if not (done and trained):
+            self._pending, self._index, self._begun = False, self._index - 1, ()
+        elif self._begun and self._affords:
+            self._left = self._digests.now()
+
+    def _digest(self) -> None:
+        """Write the digests of the step before, which have been computed by now."""
+        if self._digested is None or not self._begun:
+            return
+        begun, left = (tuple(map(int, each)) for each in (self._begun, self._left))
+        self._begun = ()
+        self._digested.write(Digest(self._index, self._digests.kind, begun, left))
+        if self._index % self._every == 0:
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
+            if self._digested is not None:
+                self._digested.flush()
+        except OSError as error:
+            self._digested = None  # what follows could not be told from what is missing
+            self._note(f"digests could not be left: {error.strerror}")
+
+    def end_evaluation(self, *, ran: bool) -> str | None:
+        """Evaluations are not left: one may go through all the data that there are."""
+        return super().end_evaluation(ran=False)
+
+    def saw(self, frame: Any) -> None:
+        """Hear of what the witness writes: of a step, when the next one is about to begin."""
+        if isinstance(frame, Seen) and frame.index == self._index:
+            self._seen = frame
+
+    def close(self) -> None:
+        """Publish the last step, and wait until it is written."""
+        self._digest()
+        self._flush()
+        self._settle()
+        self._loose.close()
+
+    def _publish(self) -> None:
+        if self._seen is not None:
+            super()._publish()
+
+    def _evidence(self) -> StepEvidence:
+        return msgspec.structs.replace(super()._evidence(), seen=msgspec.msgpack.encode(self._seen))

@@ -1,0 +1,162 @@
+"""Runs a step on a few rows: to show that it is wrong, or that what was inferred of it is not contradicted."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Container, Sequence
+
+from harness.recording.tracing import BatchOutcome
+from harness.refuting.batches import batches_of, even_shards, has_iterator, rows_of, uneven_shards
+from harness.refuting.differences import first_difference_of_batch
+from harness.relations import COARSE, NONEMPTY
+from harness.relations.proof import Counterexample, Proof, Suspect
+from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
+from harness.running.step_graphs import StepGraphs, noisy_outcomes, try_batches
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase
+from simulator import LockstepError
+
+__all__ = ["confirmed", "refuted"]
+
+_TRACING_SECONDS_MAX = 10.0
+"""A function of which tracing takes longer is run as it has been traced."""
+_BATCHES_MIN = 2
+"""So many batches have to be carried out."""
+_CONTRADICTED = "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
+_WITHOUT_NOISE = "a batch differs, and it is not known by how much rounding makes it differ: with noise the step fails"
+
+_Told = dict[tuple[int, ...], Counterexample | None]
+"""By the rows of each replica, of each batch that was carried out, what it shows to be wrong."""
+
+
+def refuted(
+    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+) -> Proof:
+    """The proof, refuted if a batch shows that what may be wrong is.
+
+    Only values that a program reports, or trains, refute it; whatever else it keeps may be its own affair.
+    """
+    if proof.status != "open" or not any(suspect.definite for suspect in proof.suspects):
+        return proof
+    even, uneven = list(even_shards(graphs, case.replicas)), list(uneven_shards(graphs, case.replicas))
+    shards = even + uneven
+    if not shards:
+        return proof
+    real = _real(graphs, case.replicas)
+    told = _told(graphs, [*shards, *real], (), program, case, seed=seed, timeout=timeout)
+    if told is None:
+        return proof
+    # It may be made for as many rows as it has.
+    shown = [] if _agree(told, real) else _shown(told, even)
+    shown = shown or _shown(told, uneven)
+    if not shown:
+        return proof
+    definite = [each for each in proof.suspects if each.definite]
+    rest = [each for each in proof.suspects if each is not definite[0]]
+    first = dataclasses.replace(definite[0], counterexample=shown[0])
+    return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
+
+
+def confirmed(
+    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+) -> Proof:
+    """The proof of a right step, held against a few batches; refuted if one of them shows that it is wrong.
+
+    Rules may say too much, and a program may make another graph where the number of rows is known: the function is run
+    as the program runs it. What cannot be carried out says nothing.
+    """
+    if not proof:
+        return proof
+    conditions = {each.what for each in proof.conditions}
+    even, uneven = list(even_shards(graphs, case.replicas)), list[tuple[int, ...]]()
+    if conditions <= {COARSE, NONEMPTY}:
+        uneven = list(uneven_shards(graphs, case.replicas, anyhow=True))
+    shards = [*even, *uneven]
+    if not shards:
+        return proof
+    # Tracing takes its time: only the largest are traced for just so many rows, and of large models none.
+    quick = graphs.seconds < _TRACING_SECONDS_MAX
+    anew = [*even[-1:], *uneven[-1:]] if quick else []
+    real = _real(graphs, case.replicas)
+    told = _told(graphs, [*shards, *real], anew, program, case, seed=seed, timeout=timeout)
+    if told is None:
+        return dataclasses.replace(proof, status="open", conditions=(), reasons=(_WITHOUT_NOISE,))
+    for kind in (even, uneven):
+        contradicted = [found for each in kind if (found := told.get(each)) is not None]
+        if not contradicted:
+            continue
+        if not (shown := _shown(told, kind)) or (kind is even and _agree(told, real)):
+            why = f"{contradicted[0].text}, and other batches do not say so"
+            return dataclasses.replace(proof, status="open", conditions=(), reasons=(why,))
+        wrong = Suspect(None, _CONTRADICTED, shown[0].value, definite=True, counterexample=shown[0])
+        return dataclasses.replace(proof, status="refuted", conditions=(), suspects=(wrong,))
+    return dataclasses.replace(proof, tried=tuple(each for each in shards if each in told))
+
+
+def _real(graphs: StepGraphs, replicas: int) -> list[tuple[int, ...]]:
+    """As many rows as each replica has of the first batch, if that is known and they have equally many."""
+    rows = rows_of(graphs)
+    counts = tuple(len(rows.get(at, ())) for at in range(replicas))
+    return [counts] if counts[0] and len(set(counts)) == 1 and not has_iterator(graphs) else []
+
+
+def _told(
+    graphs: StepGraphs,
+    shards: Sequence[tuple[int, ...]],
+    anew: Container[tuple[int, ...]],
+    program: Program,
+    case: StrategyCase,
+    *,
+    seed: int,
+    timeout: float,
+) -> _Told | None:
+    """Carry out batches of so many rows for each replica; those that cannot be say nothing.
+
+    What differs is held against what rounding does: with noise the step is carried out on one device by as many seeds
+    as a verdict in numbers takes before it accuses. None where that cannot be.
+    """
+    every = list(dict.fromkeys(shards))
+    shares, whole = batches_of(graphs, every, anew)
+    try:
+        tried = try_batches(program, case, shares, whole, seed=seed, timeout=timeout)
+    except LockstepError:
+        return {}
+    done: dict[tuple[int, ...], tuple[list[BatchOutcome], BatchOutcome, list[BatchOutcome]]] = {}
+    for number, (lengths, alone) in enumerate(zip(every, tried.reference, strict=False)):
+        runs = [each[number] for each in tried.clients if len(each) > number]
+        if runs and all(each.failed is None for each in (*runs, alone)):
+            done[lengths] = (runs, alone, [])
+    found = {lengths: first_difference_of_batch(graphs, *each) for lengths, each in done.items()}
+    for noise in (FIRST_SEEDS, MORE_SEEDS):
+        open_ = [lengths for lengths, each in found.items() if each is not None and not each.is_plain]
+        if not open_:
+            break
+        batches = [whole[every.index(lengths)] for lengths in open_]
+        again = noisy_outcomes(program, batches, case.replicas, noise, seed=seed, timeout=timeout)
+        for number, lengths in enumerate(open_):
+            noisy = done[lengths][2]
+            noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
+            if noisy:
+                found[lengths] = first_difference_of_batch(graphs, *done[lengths])
+            else:  # nothing is known of this one
+                del found[lengths]
+        if open_ and not found:
+            return None
+    return {
+        lengths: None if each is None else Counterexample(lengths, each.value, each.expected, each.found)
+        for lengths, each in found.items()
+    }
+
+
+def _agree(told: _Told, shards: Sequence[tuple[int, ...]]) -> bool:
+    """Whether these were carried out, and are right."""
+    return bool(shards) and all(each in told and told[each] is None for each in shards)
+
+
+def _shown(told: _Told, shards: Sequence[tuple[int, ...]]) -> list[Counterexample]:
+    """The batches that show it, from the smallest on, if the largest does."""
+    found = [told[each] for each in shards if each in told]
+    # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
+    if len(found) < _BATCHES_MIN or found[-1] is None:
+        return []
+    return [each for each in found if each is not None]

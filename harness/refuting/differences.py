@@ -1,0 +1,155 @@
+"""What differs after a batch between the replicas and one device, by more than rounding makes of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.eps import EPS
+from harness.judging.more_runs import PLAIN
+from harness.judging.tolerance import STATE, K
+from harness.judging.tolerance.groups import group_units
+from harness.judging.tolerance.whole_tensor import whole
+from harness.recording.tracing import BatchOutcome
+from harness.running.step_graphs import StepGraphs
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Floats = np.ndarray[Any, np.dtype[np.float64]]
+else:
+    Floats = Any
+
+__all__ = ["BatchDifference", "first_difference_of_batch"]
+
+_SHARE = 1e-2
+"""A difference counts from this share of what the step changes on one device: rounding is far from it."""
+_BESIDE = 1e-2
+"""Of what changes most, a change counts from this share on."""
+_OF_VALUE = 1e-5
+"""And from this share of the value itself."""
+
+
+@dataclass(frozen=True)
+class BatchDifference:
+    """The element that differs most: by how many times what is allowed, and by how many bounds of rounding.
+
+    Of the latter none is known where the step was not repeated with noise.
+    """
+
+    times: float
+    value: str
+    expected: float
+    found: float
+    bounds: float | None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether no accident of a few draws explains it."""
+        return self.bounds is not None and self.bounds >= PLAIN
+
+
+def first_difference_of_batch(
+    graphs: StepGraphs, runs: Sequence[BatchOutcome], alone: BatchOutcome, noisy: Sequence[BatchOutcome] = ()
+) -> BatchDifference | None:
+    """What differs most in a variable that the program reports, or else trains; None if nothing does.
+
+    Args:
+        graphs: of the step.
+        runs: what came of a batch, in each client.
+        alone: on one device.
+        noisy: the same with noise of the size of rounding.
+    """
+    import numpy as np
+
+    judged = {name for traced in graphs.clients for name in traced.judged}
+    kinds = {each.name: each for each in graphs.clients[0].arguments if each.kind == "variable"}
+    if not judged:
+        judged = {name for name, kind in kinds.items() if kind.trainable}
+    changes = {name: _change(alone, name) for name in alone.after if name in judged and name in alone.before}
+    largest = max((_largest(each) for each in changes.values()), default=0.0)
+    found = []
+    for name, change in changes.items():
+        kind = kinds.get(name)
+        if kind is None or kind.synchronization == "on_read" or (kind.aggregation == "NONE" and kind.replica is None):
+            continue
+        expected = _wide(alone, name)
+        # What is nothing but rounding on one device is so on the replicas, and another one.
+        share = max(_SHARE * max(_largest(change), _BESIDE * largest), _OF_VALUE * _largest(expected), 1e-12)
+        moved = [_change(each, name) - change for each in noisy if name in each.after]
+        own = STATE * EPS.get(alone.after[name][0].dtype, 0.0) * np.abs(expected)
+        rounding = _rounding(moved, own, expected) if noisy else None
+        for run in runs:
+            if any(copy != alone.before[name][0] for copy in run.before.get(name, ())):
+                continue  # what begins otherwise says nothing of the step
+            for copy in (copy.numpy().astype("float64") for copy in run.after.get(name, ())):
+                if copy.shape == expected.shape and np.isfinite(expected).all() and copy.size:
+                    found += [
+                        _most(name, copy, expected, share, rounding),
+                        _along(name, copy, expected, change, moved, own),
+                    ]
+    return max(filter(None, found), key=lambda each: each.times, default=None)
+
+
+def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Floats | None) -> BatchDifference | None:
+    import numpy as np
+
+    off = np.where(np.isfinite(found), np.abs(found - expected), np.inf)
+    allowed = np.full(off.shape, share) if rounding is None else np.maximum(share, rounding)
+    at = int(np.argmax(off / allowed))
+    if off[at] <= allowed[at]:
+        return None
+    bounds = float(off[at] / rounding[at]) if rounding is not None and rounding[at] else None
+    return BatchDifference(
+        float(off[at] / allowed[at]), f"variable {name!r}[{at}]", float(expected[at]), float(found[at]), bounds
+    )
+
+
+def _along(
+    name: str, found: Floats, expected: Floats, change: Floats, moved: Sequence[Floats], own: Floats
+) -> BatchDifference | None:
+    """A change that is a multiple of what it should be: over many elements rounding averages out, a factor does not."""
+    import numpy as np
+
+    known = [each for each in moved if np.isfinite(each).all()]
+    if (as_whole := whole(change + found - expected, change, known, own)) is None:
+        return None
+    allowed = max(_SHARE, as_whole.factor_bound if known else 0.0)
+    if abs(as_whole.factor - 1.0) <= allowed:
+        return None
+    value = f"the change of variable {name!r}, in multiples of one device's,"
+    bounds = as_whole.factor_ratio if known else None
+    return BatchDifference(abs(as_whole.factor - 1.0) / allowed, value, 1.0, as_whole.factor, bounds)
+
+
+def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:
+    """How far rounding may move each element, by the bounds of the derived tier.
+
+    Args:
+        moved: by how much more noise has changed it, for each seed.
+        own: what rounding does to the state itself.
+        expected: the value.
+    """
+    import numpy as np
+
+    spread = np.max([np.where(np.isfinite(each), np.abs(each), 0.0) for each in (*moved, np.zeros(own.shape))], axis=0)
+    bound: Floats = K * group_units(spread, np.abs(expected), examples=False) + own
+    return bound
+
+
+def _wide(outcome: BatchOutcome, name: str) -> Floats:
+    values: Floats = outcome.after[name][0].numpy().astype("float64")
+    return values
+
+
+def _change(outcome: BatchOutcome, name: str) -> Floats:
+    """By how much each element of a variable changes on one device."""
+    change: Floats = _wide(outcome, name) - outcome.before[name][0].numpy().astype("float64")
+    return change
+
+
+def _largest(values: Floats) -> float:
+    import numpy as np
+
+    return float(np.max(np.abs(values), initial=0.0))

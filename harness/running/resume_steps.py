@@ -1,0 +1,111 @@
+"""Where the parts of a run stand in the training that they are parts of, by what their steps began with.
+
+A part that was started again goes on from some state. Which one it is, the bits of its variables tell: they are those
+that an earlier part has left after one of its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from harness.evidence.parts import Parts
+from harness.evidence.reference import Reference
+from harness.evidence.steps import EvidenceReader, HeldVariable, RunEvidence, Segment, lead
+from harness.judging.align import begins
+
+__all__ = ["segments_by_counts", "segments_by_state", "undone"]
+
+_MOST = 0.5
+"""Of its variables a part has as many at least from the step that it goes on from."""
+
+_State = dict[tuple[str, int], bytes]
+
+
+def segments_by_state(parts: Parts) -> tuple[Segment, ...]:
+    """The steps of a run in parts, each part after the step whose state it began with; after the last one if none is.
+
+    None where a part has left no evidence.
+    """
+    found: list[Segment] = []
+    every = _folders(parts)
+    if not all(RunEvidence([Segment(folders)]).is_there for folders in every):
+        return ()
+    for folders in every:
+        if not found:
+            found.append(Segment(folders))
+            continue
+        skipped = lead(folders)
+        found.append(Segment(folders, _went_on(found, folders, skipped), skipped))
+    return tuple(found)
+
+
+def segments_by_counts(parts: Parts, reference: Reference) -> tuple[Segment, ...]:
+    """The same by the number of steps that were recorded, which the reference has done from begin to end."""
+    found: list[Segment] = []
+    for folders, begin in zip(_folders(parts), begins(parts, reference), strict=True):
+        after, skipped = (_step_of(found, parts, reference, begin), lead(folders)) if found else (0, 0)
+        found.append(Segment(folders, after, skipped))
+    return tuple(found)
+
+
+def undone(parts: Parts, reference: Reference) -> tuple[int, ...]:
+    """The numbers of the earlier parts, from 0, that did steps which a later part has done again."""
+    told = [part for part in parts.earlier if part.common]
+    found = begins(parts, reference)
+    return tuple(
+        number
+        for number, (part, (begin, after)) in enumerate(zip(told, pairwise(found), strict=True))
+        if begin + part.furthest > after
+    )
+
+
+def _folders(parts: Parts) -> list[tuple[str, ...]]:
+    return [*(part.evidence for part in parts.earlier if part.common), parts.evidence]
+
+
+def _step_of(before: Sequence[Segment], parts: Parts, reference: Reference, begin: int) -> int:
+    """The step of the whole after which the program had reported so many times."""
+    first, seen = lead(before[0].folders), reference.trace.clients[0].seen
+    if parts.last.header.at_once:
+        return first + begin
+    if seen:
+        return first + sum(each.after < begin for each in seen)
+    run, index, reports = RunEvidence(before), first, 0
+    while reports < begin and (step := run.step(index + 1)).is_there:
+        index, reports = index + 1, reports + step.reports
+    return index
+
+
+def _went_on(before: Sequence[Segment], folders: Sequence[str], skipped: int) -> int:
+    run, reader = RunEvidence(before), EvidenceReader(folders[0])
+    first = reader.step(skipped + 1)
+    last = before[-1].after - before[-1].skipped + EvidenceReader(before[-1].folders[0]).steps
+    if first is None:
+        return last
+    began = _state([(reader, held) for held in first.before])
+    shares = {index: _share(began, _state_after(run, index)) for index in range(lead(before[0].folders), last + 1)}
+    most = max(shares.values(), default=0.0)
+    return last if most < _MOST else max(index for index, share in shares.items() if share == most)
+
+
+def _state_after(run: RunEvidence, index: int) -> _State:
+    """What variables held after a step, as the program has reported or as the next step began."""
+    step = run.step(index)
+    if step.reports:
+        return _state(step.reported(step.reports - 1))
+    return _state(run.step(index + 1).held)
+
+
+def _state(held: Sequence[tuple[EvidenceReader, HeldVariable]]) -> _State:
+    found: _State = {}
+    for reader, each in held:
+        if each.how == "copies":
+            found.setdefault((each.name, each.number), reader.array(each.copies[0]).tobytes())
+    return found
+
+
+def _share(began: _State, left: _State) -> float:
+    """Of the variables that both know, how many are the same."""
+    both = began.keys() & left.keys()
+    return sum(began[key] == left[key] for key in both) / len(both) if both else 0.0

@@ -1,0 +1,214 @@
+"""Runs a program under a plan of faults, with restarts, and judges what came of it: chaos, heal, demand progress."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from harness.attempts import JudgedAttempt, leaves_evidence
+from harness.errors import Abstained
+from harness.evidence.reference import Reference
+from harness.judgement import task_summaries
+from harness.judging.not_finite import not_finite
+from harness.request import Tier, VerifyRequest
+from harness.run_directory import check_out, opened_run
+from harness.running.disturbance import Disturbance
+from harness.running.machine_files import check_machines, on_machines, placed_program
+from harness.running.observe import check_hardware
+from harness.running.reference import PAIR, undisturbed
+from harness.running.reference_request import ReferenceRequest
+from harness.saved_run import save_run
+from harness.search.outcome import PlanOutcome
+from harness.search.situations import shown_in
+from harness.subject.machines import OnMachines
+from harness.subject.program import Program
+from harness.subject.strategies import StrategyCase, strategy_case
+from simulator import FaultPlan, RunFailed, TaskError
+from simulator.faults import all_kinds
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # in typing from Python 3.11 on
+
+__all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
+
+# What the injector says of a fault that could not be made: a plan that was drawn may ask for what never comes.
+_UNFIRED = ("FaultNotFired", "FaultWithoutEffect")
+_LATE = "Hang"
+_STUCK = (_LATE, "NoProgress")
+_SEED = 20
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program under a strategy, ready to be run under plans.
+
+    Attributes:
+        program: what trains.
+        case: the strategy.
+        reference: the undisturbed run on one device, which numbers are held against first. Where they differ a process
+            that follows the run decides.
+        asked: its seed and tier, and the seconds for a run with all its restarts.
+        restarts: restarts that a run may have; by default those that its faults can cause, and three more.
+        restart_policy: as of `Cluster`.
+    """
+
+    program: Program
+    case: StrategyCase
+    reference: Reference
+    asked: VerifyRequest
+    restarts: int | None = None
+    restart_policy: str | None = None
+
+    @property
+    def steps(self) -> int:
+        """How many steps the reference recorded."""
+        return len(self.reference.trace.clients[0].steps)
+
+    def run(self, plan: FaultPlan, out: Path | None = None, seconds: float | None = None) -> PlanOutcome:
+        """Run the program once under a plan and judge it.
+
+        Args:
+            plan: what goes wrong.
+            out: keeps traces, logs, the journal and the verdict.
+            seconds: that are left for it. A run that needs more is void.
+        """
+        began = time.monotonic()
+        watched = msgspec.structs.replace(plan.expand(self.case.topology), points=True)
+        disturbance = Disturbance(watched, self.restarts, self.restart_policy)
+        disturbance.check(self.case, self.asked.timeout)
+        causes: tuple[TaskError, ...] = ()
+        found, whole = PlanOutcome(), True
+        with opened_run(out) as directory:
+            limit = self.asked.timeout if seconds is None else min(seconds, self.asked.timeout)
+            asked = dataclasses.replace(self.asked, keep=out is not None, timeout=limit)
+            attempt = JudgedAttempt(self.program, self.case, disturbance, directory, asked, began)
+            try:
+                result = attempt.run()
+            except RunFailed as failure:
+                causes, result = failure.causes, failure.result
+                found = outcome_of_failure(failure)
+                if limit < self.asked.timeout and any(cause.kind == _LATE for cause in causes):
+                    found = PlanOutcome(void="the time for the search was spent before this run was done")
+                # A plan that was drawn may ask for what never comes, which says nothing of the numbers.
+                whole = bool(found) and all(result[task].value is not None for task in self.case.clients)
+            tasks = task_summaries(result)
+            if whole:
+                verdict, reference = attempt.judged(self.reference, tasks), self.reference
+                if not verdict:
+                    verdict, reference = attempt.by_one_replica(tasks)
+                if verdict.outcome == "inconsistent":
+                    verdict = attempt.judged(reference, tasks, diagnose=True)
+                found = PlanOutcome() if verdict else PlanOutcome(symptom="numbers", text=verdict.text())
+                if out is not None:
+                    save_run(directory, verdict, reference)
+            found = dataclasses.replace(
+                found, struck=tuple(fault.fired for fault in result.faults), shown=shown_in(directory, watched)
+            )
+        return _finished(found, tasks, causes, time.monotonic() - began)
+
+
+def subject_of(
+    program: Callable[..., Any] | str | Program,
+    strategy: str | StrategyCase,
+    *,
+    network: str | None = None,
+    tier: Tier = "derived",
+    seed: int = _SEED,
+    timeout: float = 120.0,
+    restarts: int | None = None,
+    restart_policy: str | None = None,
+    stream: bool = False,
+    **machines: Unpack[OnMachines],
+) -> Subject:
+    """Run the reference, or take it from the cache, and return what can be run under plans; options as of `verify`.
+
+    Raises:
+        UsageError: a program or strategy that does not exist, or a program that reports nothing.
+        Abstained: its numbers are not finite, or differ from run to run where nothing can follow it.
+        RunFailed: the program fails even undisturbed on one device.
+    """
+    case = strategy_case(strategy, network=network, over=machines)
+    check_hardware(case)
+    check_machines(case)
+    under_test = placed_program(Program.of(program), case, disturbed=True)
+    asked = VerifyRequest(
+        tier=tier, forced=False, explain=None, prove=None, seed=seed, timeout=timeout, stream=stream, keep=False
+    )
+    # What leaves no evidence can only be held against this, so that it has to be the same each time.
+    wanted = ReferenceRequest(PAIR if asked.derived else 0, sure=not leaves_evidence(case))
+    reference = undisturbed(under_test, asked.venue(case), wanted)
+    if (unknown := not_finite(reference.trace)) is not None:
+        raise Abstained(unknown)
+    return Subject(under_test, case, reference, asked, restarts, restart_policy)
+
+
+def survives(
+    program: Callable[..., Any] | str | Program,
+    strategy: str | StrategyCase,
+    plan: FaultPlan,
+    *,
+    out: str | Path | None = None,
+    **options: Any,
+) -> PlanOutcome:
+    """Run a program once under a plan of faults, with restarts, and judge its numbers and whether it got to its end.
+
+    The program is `train(strategy, record)` as for `verify`, and one that resumes from `record.directory`.
+
+    Args:
+        program: as for `verify`.
+        strategy: as for `verify`.
+        plan: what goes wrong. A fault of a checkpoint in `record.directory` names that as its directory.
+        out: keep traces, logs and the journal in this directory, in place of an earlier run; one that holds something
+            else is refused.
+        options: `tier`, `seed`, `timeout`, `restarts`, `restart_policy`, `stream`, and of machines what `verify` has.
+            Without `restarts` a run has as many as its faults can cause, and three more.
+
+    Returns:
+        An `PlanOutcome`: true if the program survived; `str` of it says what was wrong.
+
+    Raises:
+        UsageError: a program, strategy or plan that makes no sense.
+        RunFailed: the program fails even undisturbed on one device.
+        MachinesUnavailable: a machine cannot be reached, or cannot be used.
+    """
+    check_out(out)
+    subject = subject_of(program, strategy, **options)
+    with on_machines(subject.case):
+        return subject.run(plan, None if out is None else Path(out))
+
+
+def outcome_of_failure(failure: RunFailed) -> PlanOutcome:
+    """What a run that did not end well says of the program.
+
+    Faults that could not be made say nothing, and excuse nothing; an error is what is asked for after a checkpoint was
+    damaged.
+    """
+    own = [cause for cause in failure.causes if cause.task not in ("plan", "network")]
+    broken = [cause for cause in failure.causes if cause not in own and cause.kind not in _UNFIRED]
+    if own and not any(cause.kind in _STUCK for cause in own) and _may_end(failure):
+        return PlanOutcome(text=f"ended with an error, as it may with a damaged checkpoint: {own[0]}")
+    if own:
+        return PlanOutcome(symptom="liveness", text=f"the plan healed and restarts were allowed, yet {failure}")
+    return PlanOutcome(void=str(broken[0]) if broken else None)
+
+
+def _may_end(failure: RunFailed) -> bool:
+    """Whether a fault has struck after which a run may end with an error."""
+    return any(fault.fired and all_kinds()[fault.kind].may_end_run for fault in failure.result.faults)
+
+
+def _finished(
+    found: PlanOutcome, tasks: Mapping[str, Mapping[str, Any]], causes: Sequence[TaskError], seconds: float
+) -> PlanOutcome:
+    return dataclasses.replace(
+        found,
+        unfired=tuple(cause.message for cause in causes if cause.task == "plan" and cause.kind in _UNFIRED),
+        restarts=max((task["incarnation"] for task in tasks.values()), default=0),
+        seconds=seconds,
+    )
