@@ -62,12 +62,15 @@ class Depositing:
         self._folder: Path | None = None
 
     @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        """Within this context the training is seen."""
+    def active(self, model: Any = None) -> Iterator[None]:
+        """Within this context the training is seen, of a Keras model if that has been built before."""
         import tensorflow as tf
 
         with adopting(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
-            if tf.distribute.has_strategy():
+            if model is not None:
+                self.built(model.distribute_strategy)
+                self._witness.know(model)
+            elif tf.distribute.has_strategy():
                 self.built(tf.distribute.get_strategy())
             yield
 

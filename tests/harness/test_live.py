@@ -6,9 +6,11 @@ import errno
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +35,9 @@ from harness.evidence.steps import (
 )
 from harness.evidence.steps.store import written
 from harness.evidence.trace import Header, Seen
-from harness.live import Judge, StepJudged
+from harness.live import Judge, StepFinding, StepJudged
 from harness.live.contributions import outlier
+from harness.live.scalars import Scalars, masked_crc
 from harness.live.state import Divergence, divergences
 from harness.recording.steps import Leaving
 from simulator import UsageError
@@ -109,6 +112,36 @@ def test_two_variables_of_the_environment_are_enough(tmp_path: Path) -> None:
     (training,) = trainings(tmp_path / "left")
     assert (training.steps, training.is_over) == ([1, 4, 8, 12, 16], True)
     assert training.job.script == str(tmp_path / "train.py")
+
+
+_FIT = """
+import tensorflow as tf
+import {keras} as keras
+from harness.watch import callback
+
+processor = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+x = tf.random.stateless_normal([64, 3], seed=[1, 2])
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    layers = [keras.layers.Dense(2), keras.layers.Dropout(0.2), keras.layers.Dense(1)]
+    model = keras.Sequential([keras.layers.Input((3,)), *layers])
+    model.compile("adam", "mse")
+model.fit(x, tf.reduce_sum(x, axis=1), batch_size=8, epochs=2, verbose=0, callbacks=[callback(model, 4, out="left")])
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keras", ["keras", "tf_keras"])
+def test_a_callback_watches_a_model_that_was_built_before(
+    keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its variables has the name by which the judge knows it."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(_FIT.format(keras=keras))
+    subprocess.run([sys.executable, "train.py"], check=True, timeout=120)
+    found = _call("judge", "left", "--html", "page.html")
+    assert found.stdout.startswith("5 steps: 5 consistent, 0 inconsistent, 0 not judged")
+    assert "<polyline" in Path("page.html").read_text()
 
 
 @pytest.mark.full
@@ -362,3 +395,38 @@ def test_half_a_line_of_a_judge_that_was_killed_is_none(tmp_path: Path) -> None:
     judge._note(StepJudged(0, 6, "consistent", 0.5))
     judge._note(StepJudged(0, 9, "consistent", 0.5))
     assert [each.step for each in judge.judged] == [3, 6, 9]
+
+
+def test_scalars_are_those_of_tensorboard(tmp_path: Path) -> None:
+    """The checksum is the standard's, and each record has a step, a name and a number."""
+    assert masked_crc(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    scalars = Scalars(tmp_path, [StepJudged(0, 1, "consistent", 0.25)])
+    scalars.add(StepJudged(0, 300, "inconsistent", math.inf))
+    scalars.add(StepJudged(1, 1, "abstained"))
+    (first,), (second,) = (list(folder.glob("events*")) for folder in (tmp_path, tmp_path / "start-2"))
+    records = list(_records(first.read_bytes()))
+    assert b"brain.Event:2" in records[0]
+    number = b"\x15" + struct.pack("<f", math.inf)
+    assert b"\x10" + bytes([300 & 0x7F | 0x80, 300 >> 7]) in records[1]
+    assert b"lockstep/worst_ratio" + number in records[1]
+    assert b"lockstep/steps_judged\x15" + struct.pack("<f", 2.0) in records[1]
+    assert b"worst_ratio" not in second.read_bytes()
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    while data:
+        (size,) = struct.unpack("<Q", data[:8])
+        assert struct.unpack("<I", data[8:12]) == (masked_crc(data[:8]),)
+        yield data[12 : 12 + size]
+        data = data[16 + size :]
+
+
+def test_the_page_of_a_judge_names_what_is_wrong(tmp_path: Path) -> None:
+    """In the row of its step, without a judge that has to run for it."""
+    finding = StepFinding("computation", "law", "the text", "w", index=(3,), observed=2.0, expected=1.0, replica="one")
+    lines = [StepJudged(0, 3, "consistent", 0.5), StepJudged(0, 6, "inconsistent", 70.0, (finding,))]
+    (tmp_path / JUDGED).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    assert _call("judge", str(tmp_path), "--html", str(tmp_path / "page.html")).return_value == 1
+    page = (tmp_path / "page.html").read_text()
+    assert "computation: w[3] is 2, and not 1, on one [law]" in page
+    assert page.count("<polyline") == 2
