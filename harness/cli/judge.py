@@ -125,7 +125,8 @@ def _where(step: StepJudged) -> str:
 def _texts(step: StepJudged) -> list[str]:
     if step.why is not None and not step.findings:
         return [f"not judged: {step.why}"]
-    return [f"{finding.question}: {finding.said}" for finding in step.findings]
+    again = [] if step.again is None else [f"again where it ran: {step.again}"]
+    return [f"{finding.question}: {finding.said}" for finding in step.findings] + again
 
 
 def _write_page(path: Path, known: list[StepJudged]) -> None:

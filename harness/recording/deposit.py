@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from harness.evidence.deposit import Job, digest_of, ended, opened, variables_of
@@ -97,7 +98,8 @@ class Depositing:
         task = f"worker:{number}" if clients > 1 else "local:0"
         header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
         script = str(Path(sys.argv[0]).absolute())
-        job = Job(header, script, tuple(sys.argv[1:]), str(Path.cwd()), digest_of(script), variables_of(os.environ))
+        told = digest_of(script), variables_of(os.environ), gethostname()
+        job = Job(header, script, tuple(sys.argv[1:]), str(Path.cwd()), *told)
         self._folder = opened(self._out, job)
         self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
 

@@ -204,8 +204,10 @@ def test_of_three_the_odd_one_is_wrong(tmp_path: Path) -> None:
     assert list(divergences(*trainings(tmp_path))) == [Divergence(1, False, ("worker:1",))]
 
 
-@pytest.mark.parametrize(("off", "told"), [(0.0, None), (1e-7, None), (0.3, ("b", "v")), (math.nan, ("b", "v"))])
-def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple[str, str] | None) -> None:
+@pytest.mark.parametrize(
+    ("off", "told"), [(0.0, (None, "w")), (1e-7, (None, "v")), (0.3, ("b", "v")), (math.nan, ("b", "v"))]
+)
+def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple[str | None, str]) -> None:
     """A factor that all elements have is the script's own division, and rounding is no fault."""
     should = {"w": np.arange(1.0, 7.0).reshape(2, 3), "v": np.arange(1.0, 5.0)}
     found = {"a": {name: each / 2 for name, each in should.items()}}
