@@ -141,17 +141,28 @@ class Judge:
         return _LARGE_TOGETHER if training.size(step) > _LARGE_BYTES else _TOGETHER
 
     def _judge(self, training: Training, steps: Sequence[int], diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
+        """Judge what some steps compute together, and then say of the others which copies they began with."""
+
+        def apart(step: int) -> list[StepFinding]:
+            known = [self._whose(training, each) for each in diverged if each.is_before(step)]
+            with contextlib.suppress(OSError, ValueError):  # it is gone or damaged, which is said where it is judged
+                return begun_apart(training, step, known[-1] if known else None)
+            return []
+
+        alike = [step for step in steps if not apart(step)]
+        yield from self._judge_together(training, alike)
+        for step in steps:
+            if step not in alike:  # what is known of the replica may come from those that were judged now
+                yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
+
+    def _judge_together(self, training: Training, steps: Sequence[int]) -> Iterator[StepJudged]:
         """Judge some steps together; those by themselves with which something is wrong, and the others again."""
         if not steps:
             return
         seen: Sequence[Seen] = ()
         began = time.monotonic()
-        findings: tuple[StepFinding, ...] = ()
         try:
-            if findings := self._begun_apart(training, steps, diverged):
-                verdict = Verdict("", training.job.header.strategy, (), abstained=_APART)
-            else:
-                verdict, seen = self._verdict(training, steps)
+            verdict, seen = self._verdict(training, steps)
         except UsageError:
             raise
         except (Abstained, OSError, ValueError) as error:  # room has ended for it, or its file is damaged
@@ -161,14 +172,11 @@ class Judge:
             verdict = Verdict("", training.job.header.strategy, (), abstained=why)
         if verdict.outcome != "consistent" and len(steps) > 1:
             wrong = {steps[each.step - 1] for each in verdict.findings if each.step is not None} or set(steps)
-            yield from self._judge(training, [step for step in steps if step not in wrong], diverged)
+            yield from self._judge_together(training, [step for step in steps if step not in wrong])
             for step in sorted(wrong):
-                yield from self._judge(training, [step], diverged)
+                yield from self._judge_together(training, [step])
             return
         seconds = (time.monotonic() - began) / len(steps)
-        if findings:
-            yield StepJudged(training.number, steps[0], "inconsistent", None, findings, _APART, round(seconds, 3))
-            return
         findings, again = tuple(map(found_by, verdict.findings)), None
         if any(each.law == AGREE for each in findings):
             findings = tuple(self._with_replica(training, steps[0], findings, seen[0]))
@@ -179,19 +187,8 @@ class Judge:
         apart = {each.index: each.apart for each in seen if each.apart is not None}
         for index, step in enumerate(steps, 1):
             outcome = "abstained" if index in apart and not findings else verdict.outcome
-            said = apart.get(index, unknown)
-            worst = verdict.worst_ratio
+            said, worst = apart.get(index, unknown), verdict.worst_ratio
             yield StepJudged(training.number, step, outcome, worst, findings, said, round(seconds, 3), again=again)
-
-    def _begun_apart(
-        self, training: Training, steps: Sequence[int], diverged: Sequence[Divergence]
-    ) -> tuple[StepFinding, ...]:
-        """The variables whose copies differ when one of these steps begins."""
-        found: list[StepFinding] = []
-        for step in steps:
-            known = [self._whose(training, each) for each in diverged if each.is_before(step)]
-            found += begun_apart(training, step, known[-1] if known else None)
-        return tuple(found)
 
     def _whose(self, training: Training, divergence: Divergence) -> str | None:
         """Whose fault it is that copies differ: where it was in a step that was judged, that tells."""

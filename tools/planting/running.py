@@ -16,7 +16,7 @@ import msgspec
 
 from tools.planting.cases import EVERY, Case
 
-__all__ = ["Result", "result_of"]
+__all__ = ["Result", "judged_as", "result_of"]
 
 _PROGRAM = Path(__file__).with_name("program.py")
 _LOCKSTEP = (sys.executable, "-c", "import sys; from _lockstep.command import main; sys.exit(main())")
@@ -66,7 +66,7 @@ def result_of(case: Case) -> Result:
         trained = time.monotonic()
         lines = _lockstep(place, ["judge", "left", "--json"], {}, codes=(0, 1, 5)).splitlines()
         seconds = (trained - began, time.monotonic() - trained)
-        return _result(case, [json.loads(line) for line in lines], seconds)
+        return judged_as(case, [json.loads(line) for line in lines], seconds)
 
 
 def _train(case: Case, place: str, steps: int, environ: Mapping[str, str], *more: str) -> None:
@@ -94,7 +94,8 @@ def _turn(case: Case, left: Path) -> None:
     file.write_bytes(data)
 
 
-def _result(case: Case, steps: Sequence[dict[str, Any]], seconds: tuple[float, float]) -> Result:
+def judged_as(case: Case, steps: Sequence[dict[str, Any]], seconds: tuple[float, float]) -> Result:
+    """What the lines of a judge say of a case, that took so long."""
     findings = [(step, each) for step in steps for each in step.get("findings", ())]
     said = [f"{step['training']}/{step['step']}: {each['text']} ({each.get('replica')})" for step, each in findings]
     if case.kind == "file":  # which is no fault of the training
