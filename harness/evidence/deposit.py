@@ -40,6 +40,8 @@ class Job(msgspec.Struct, frozen=True):
         digest: of the script.
         variables: of its environment, as far as TensorFlow and Keras read them.
         host: that it runs on.
+        hardware: what its replicas compute on, `cpu` or `gpu`.
+        tf32: whether they may multiply float32 in TF32.
     """
 
     header: Header
@@ -49,6 +51,8 @@ class Job(msgspec.Struct, frozen=True):
     digest: str
     variables: dict[str, str]
     host: str = ""
+    hardware: str = "cpu"
+    tf32: bool = False
 
     @property
     def is_here(self) -> bool:

@@ -221,11 +221,12 @@ class Judge:
                 yield StepFinding(question, "contributions", text, replica=replica)
 
     def _attempt(self, training: Training, steps: int, directory: Path) -> Attempt:
-        case = strategy_case(training.job.header.strategy)
+        job = training.job
+        case = strategy_case(job.header.strategy, job.hardware)
         program = ready(Program.of_script(self._script(training, steps)), case, None, prove=False)
-        variables = (*training.job.variables.items(), *program.variables)
+        variables = (*job.variables.items(), *program.variables)
         program = dataclasses.replace(program, variables=variables)
-        asked = Asked("derived", False, False, False, _SEED, self._timeout, stream=False, keep=False)
+        asked = Asked("derived", False, False, False, _SEED, self._timeout, stream=False, keep=False, tf32=job.tf32)
         return Attempt(program, case, None, directory, asked, time.monotonic())
 
     def _with_replica(
@@ -243,8 +244,9 @@ class Judge:
         with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
             attempt = self._attempt(training, 1, directory)
             compose(training, [step], directory)
-            law = next(each for each in attempt.by_wholes({}).judgements if each.law == _OF_ONE_STEP[0])
-            return {"held": "persistent", "broken": "transient"}.get(law.status)
+            there = dataclasses.replace(attempt, asked=dataclasses.replace(attempt.asked, reference="device"))
+            found = {law.law: law.status for law in there.by_wholes({}).judgements}
+            return {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
         return None
 
     def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:

@@ -98,7 +98,7 @@ class Depositing:
         task = f"worker:{number}" if clients > 1 else "local:0"
         header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
         script = str(Path(sys.argv[0]).absolute())
-        told = digest_of(script), variables_of(os.environ), gethostname()
+        told = digest_of(script), variables_of(os.environ), gethostname(), *_hardware(strategy)
         job = Job(header, script, tuple(sys.argv[1:]), str(Path.cwd()), *told)
         self._folder = opened(self._out, job)
         self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
@@ -108,6 +108,14 @@ class Depositing:
         with contextlib.suppress(OSError):  # who judges waits longer
             if self._folder is not None:
                 ended(self._folder, self._witness.unseen)
+
+
+def _hardware(strategy: Any) -> tuple[str, bool]:
+    """What its replicas compute on, and whether they may round factors to TF32."""
+    import tensorflow as tf
+
+    on_gpu = any("GPU" in device for device in strategy.extended.worker_devices)
+    return ("gpu", tf.config.experimental.tensor_float_32_execution_enabled()) if on_gpu else ("cpu", False)
 
 
 def _name(seam: Any) -> str:
