@@ -54,7 +54,6 @@ def seen_of(reader: EvidenceReader, number: int) -> Seen:
 def _there(reader: EvidenceReader, number: int) -> StepEvidence:
     if (step := reader.step(number)) is None:
         raise Abstained(f"step {number} was removed before it was judged")
-    reader.check(number)
     return step
 
 

@@ -149,9 +149,13 @@ class Judge:
                 return begun_apart(training, step, known[-1] if known else None)
             return []
 
-        alike = [step for step in steps if not apart(step)]
+        damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
+        for step, why in damaged.items():
+            yield StepJudged(training.number, step, "abstained", why=why)
+        whole = [step for step in steps if step not in damaged]
+        alike = [step for step in whole if not apart(step)]
         yield from self._judge_together(training, alike)
-        for step in steps:
+        for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
                 yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
 
@@ -273,3 +277,15 @@ class Judge:
                 "lockstep judge DIR -- python train.py"
             )
         return Script(job.script, job.args, job.cwd, first=first)
+
+
+def _damage(training: Training, step: int) -> str | None:
+    """What is wrong with the files of a step, as far as they are there."""
+    try:
+        for _, reader in training.readers():
+            reader.check(step)
+    except ValueError as error:
+        return str(error)
+    except OSError:  # room has ended for it, which is said where it is judged
+        return None
+    return None

@@ -380,6 +380,17 @@ def test_a_script_that_is_not_here_is_said(tmp_path: Path, writer: LooseWriter) 
         list(Judge(tmp_path).judge())
 
 
+def test_a_damaged_step_is_not_judged(tmp_path: Path, writer: LooseWriter) -> None:
+    """It is no finding, and no script is run for it."""
+    writer.folder = opened(tmp_path, _job())
+    _leave(writer, 1, size=3)
+    path = writer.folder / "1.step"
+    path.write_bytes(path.read_bytes()[:-9] + bytes(9))
+    (step,) = Judge(tmp_path).judge()
+    assert (step.outcome, step.findings) == ("abstained", ())
+    assert step.why == "the file of step 1 is not as it was written: its checksum is another one"
+
+
 def test_nothing_judged_is_no_success(tmp_path: Path) -> None:
     """Exit code 5."""
     assert _call("judge", str(tmp_path)).return_value == 5
