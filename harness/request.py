@@ -30,6 +30,7 @@ class VerifyRequest:
     keep: bool
     reference: str = "cpu"
     python: Interpreter | None = None
+    tf32: bool = False
 
     def venue(self, case: StrategyCase, *, beside: bool = False) -> Venue:
         """Where the reference of a run under a strategy is made.
@@ -44,7 +45,7 @@ class VerifyRequest:
         if beside:  # the run may have computed on a device
             return dataclasses.replace(where, kernels=case.computes_apart or self.reference == "device")
         kernels = case.computes_apart or self.python is not None
-        return dataclasses.replace(where, kernels=kernels, tf32=case.tf32, python=self.python)
+        return dataclasses.replace(where, kernels=kernels, tf32=case.tf32 or self.tf32, python=self.python)
 
     def on(self, case: StrategyCase, python: str | Path | Interpreter | None) -> VerifyRequest:
         """The same, after a check that the reference can run where it was asked for.

@@ -12,17 +12,18 @@ import runpy
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from simulator.launch.before_import import before_tensorflow
 from simulator.units import parse_size
 
-__all__ = ["EVERY", "ROOM", "main", "watch"]
+__all__ = ["EVERY", "ROOM", "callback", "main", "watch"]
 
 EVERY, ROOM = 500, "20GB"
 
 
 @contextlib.contextmanager
-def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Iterator[None]:
+def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM, model: Any = None) -> Iterator[None]:
     """Within this context a training leaves evidence of its steps in a directory, for `lockstep judge`.
 
     It has to begin before the strategy is built, and before any variable is. It never fails a training: what cannot be
@@ -32,6 +33,7 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Iterator[
         every: of each step whose number can be divided by this, and of the first.
         out: the directory, which all tasks of the job share.
         room: what they may take there together, such as `20GB`; of more the oldest steps are removed.
+        model: of Keras, if that has been built and compiled before.
 
     Raises:
         UsageError: `room` is no size.
@@ -42,9 +44,24 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Iterator[
     from harness.recording.deposit import EvidenceDeposit
 
     depositing = EvidenceDeposit(every, Path(out).absolute(), parse_size(room, "room"))
-    with depositing.active():
+    with depositing.active(model):
         yield
     depositing.end()
+
+
+def callback(model: Any, every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Any:
+    """For `model.fit(callbacks=[callback(model, out=DIR)])`, of Keras 3 and of tf_keras; the rest as of `watch`."""
+    from harness.recording.keras_callback import callback_class
+
+    watching = contextlib.ExitStack()
+
+    def begin(callback: Any, logs: Any = None) -> None:
+        watching.enter_context(watch(every, out=out, room=room, model=model))
+
+    def end(callback: Any, logs: Any = None) -> None:
+        watching.close()
+
+    return type("LockstepWatch", (callback_class(model),), {"on_train_begin": begin, "on_train_end": end})()
 
 
 def main(*words: str) -> None:

@@ -7,13 +7,14 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from harness.cli._exits import Exit
-from harness.cli._options import timeout_option
+from harness.cli._options import html_option, timeout_option
+from harness.cli._output_files import check_written, write_page
 from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ Examples:
   lockstep judge evidence --follow               until the job has come to its end
   lockstep judge evidence -- python train.py     where the job's code is elsewhere on this machine
   lockstep judge evidence --on-finding ./page-me.sh
+  lockstep judge evidence --tensorboard logs --html judged.html
 
 \b
 Exit codes:
@@ -45,10 +47,15 @@ _PAUSE_SECONDS = 1.0
 @click.option("--follow", is_flag=True, help="Judge steps as they come, until the job has come to its end.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON Lines, one object for each step.")
 @click.option("--on-finding", metavar="COMMAND", help="Run this for each wrong step, which it reads as JSON.")
+@click.option(
+    "--tensorboard",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Write lockstep/worst_ratio and lockstep/steps_judged there, as scalars.",
+)
+@html_option("Write the ratio over the steps, and what is wrong, as a page.")
 @timeout_option("Seconds for each run of the program.", 600.0)
-def judge(
-    deposit: Path, command: tuple[str, ...], follow: bool, as_json: bool, on_finding: str | None, timeout: float
-) -> int:
+def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
     """Judge the steps that `lockstep watch` has left in DIR, each by one device, and print a line for each finding.
 
     What was judged stays judged: it is noted in DIR, and a later call goes on from there.
@@ -56,27 +63,44 @@ def judge(
     from harness.live import Judge
     from simulator import UsageError
 
-    asked = Judge(deposit, command, timeout)
+    asked = Judge(deposit, command, options["timeout"])
     try:
+        check_written(options["html"], None)
         for note in asked.notes():
             show(f"note: {note}", err=True)
-        for step in _steps(asked, follow=follow):
-            if as_json:
-                click.echo(msgspec.json.encode(step))
-            else:
-                for line in _lines(step):
-                    show(line)
-            if on_finding is not None and step.findings:
-                subprocess.run(shlex.split(on_finding), input=msgspec.json.encode(step), check=False)
+        _tell(asked, options)
+        known = asked.judged
+        if options["html"] is not None:
+            _write_page(options["html"], known)
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    known = asked.judged
     outcomes = [each.outcome for each in known]
-    if not as_json:
+    if not options["as_json"]:
         show(_summary(known))
     if "inconsistent" in outcomes:
         return Exit.INCONSISTENT
     return Exit.FINE if "consistent" in outcomes else Exit.ABSTAINED
+
+
+def _tell(asked: Judge, options: dict[str, Any]) -> None:
+    """Judge, and tell of each step wherever that was asked for."""
+    from harness.live.scalars import Scalars
+    from simulator import UsageError
+
+    scalars = None if options["tensorboard"] is None else Scalars(options["tensorboard"], asked.judged)
+    for step in _steps(asked, follow=options["follow"]):
+        if options["as_json"]:
+            click.echo(msgspec.json.encode(step))
+        else:
+            for line in _lines(step):
+                show(line)
+        if scalars is not None:
+            try:
+                scalars.add(step)
+            except OSError as error:
+                raise UsageError(f"{options['tensorboard']} cannot be written: {error.strerror}") from error
+        if options["on_finding"] is not None and step.findings:
+            subprocess.run(shlex.split(options["on_finding"]), input=msgspec.json.encode(step), check=False)
 
 
 def _steps(asked: Judge, *, follow: bool) -> Iterator[StepJudged]:
@@ -90,12 +114,29 @@ def _steps(asked: Judge, *, follow: bool) -> Iterator[StepJudged]:
 
 
 def _lines(step: StepJudged) -> Iterator[str]:
-    where = f"from step {step.step} on" if step.by_digest else f"step {step.step}"
-    where += f", start {step.training + 1}" if step.training else ""
-    for finding in step.findings:
-        yield f"{where}: {finding.question}: {finding.said}"
+    start = f", start {step.training + 1}" if step.training else ""
+    yield from (f"{_where(step)}{start}: {text}" for text in _texts(step))
+
+
+def _where(step: StepJudged) -> str:
+    return f"from step {step.step} on" if step.by_digest else f"step {step.step}"
+
+
+def _texts(step: StepJudged) -> list[str]:
     if step.why is not None and not step.findings:
-        yield f"{where}: not judged: {step.why}"
+        return [f"not judged: {step.why}"]
+    again = [] if step.again is None else [f"again where it ran: {step.again}"]
+    return [f"{finding.question}: {finding.said}" for finding in step.findings] + again
+
+
+def _write_page(path: Path, known: list[StepJudged]) -> None:
+    from harness.report.pages import StepTold, judged_page
+
+    told = [
+        StepTold(each.training + 1, each.step, _where(each), each.outcome, each.worst_ratio, tuple(_texts(each)))
+        for each in known
+    ]
+    write_page(path, judged_page(told, _summary(known)))
 
 
 def _summary(known: list[StepJudged]) -> str:

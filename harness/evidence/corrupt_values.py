@@ -26,7 +26,7 @@ class CorruptValue(msgspec.Struct, frozen=True):
         task: whose process it was.
         incarnation: which one, 0 for the first.
         done: the steps that this process had announced by then.
-        target: `gradient` or `variable`.
+        target: `gradient`, `reduction` or `variable`.
         variable: the variable whose number it is, or whose gradient's, by the name that TensorFlow has for it.
         replica: which of the task's own replicas.
         element: the flat index of the number.

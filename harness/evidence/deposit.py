@@ -14,6 +14,7 @@ import contextlib
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from socket import gethostname
 
 import msgspec
 
@@ -38,6 +39,9 @@ class DepositJob(msgspec.Struct, frozen=True):
         cwd: where it was started.
         digest: of the script.
         variables: of its environment, as far as TensorFlow and Keras read them.
+        host: that it runs on.
+        hardware: what its replicas compute on, `cpu` or `gpu`.
+        tf32: whether they may multiply float32 in TF32.
     """
 
     header: Header
@@ -46,6 +50,14 @@ class DepositJob(msgspec.Struct, frozen=True):
     cwd: str
     digest: str
     variables: dict[str, str]
+    host: str = ""
+    hardware: str = "cpu"
+    tf32: bool = False
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it ran on this machine."""
+        return self.host == gethostname()
 
 
 def digest_of(script: str) -> str:

@@ -40,8 +40,10 @@ def contributed(jobs: Sequence[tuple[DepositJob, Seen]]) -> dict[str, dict[str, 
 
 def outlier(
     found: Mapping[str, Mapping[str, _Gradient]], should: Callable[[str], Mapping[str, _Gradient]]
-) -> tuple[str, str] | None:
+) -> tuple[str | None, str] | None:
     """The replica that has contributed what it should not have, and to the gradient of which variable.
+
+    Where each has contributed what it should, none, and the variable where that is the least exact. Else nobody knows.
 
     Args:
         found: as of `contributed`.
@@ -51,7 +53,11 @@ def outlier(
     if len(far) < 2:
         return None
     (replica, (most, name)), (_, (second, _)) = sorted(far.items(), key=lambda each: each[1][0], reverse=True)[:2]
-    return (replica, name) if most > _ROUNDING and not most <= _APART * second else None
+    if not all(variable for _, variable in far.values()):  # of one no gradient was seen
+        return None
+    if most <= _ROUNDING:
+        return None, name
+    return None if most <= _APART * second else (replica, name)
 
 
 def _farthest(found: Mapping[str, _Gradient], computed: Mapping[str, _Gradient]) -> tuple[float, str]:

@@ -34,7 +34,7 @@ class StepFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def said(self) -> str:
         """What is wrong, in a line."""
-        where = f"{self.variable}{list(self.index or ())}" if self.variable is not None else self.text
+        where = self.text if self.variable is None or self.index is None else f"{self.variable}{list(self.index)}"
         numbers = ""
         if self.observed is not None and self.expected is not None:
             bound = f" (bound {self.bound:.1g})" if self.bound else ""
@@ -54,6 +54,8 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
         why: it was not judged.
         seconds: that it took to be judged.
         by_digest: whether only the digests of its variables were looked at, which every step has.
+        again: what replicas make of a wrong step once more on the machine where it ran, if this is that one: the same
+            (`persistent`), or something else (`transient`).
     """
 
     training: int
@@ -64,6 +66,7 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
     why: str | None = None
     seconds: float = 0.0
     by_digest: bool = False
+    again: str | None = None
 
 
 def found_by(finding: Finding) -> StepFinding:

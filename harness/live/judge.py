@@ -19,11 +19,13 @@ import msgspec
 from harness.attempts import JudgedAttempt, judged_by
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings
+from harness.evidence.trace import Seen
 from harness.judging.verdict import Verdict
 from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
-from harness.live.state import Divergence, begun_apart, divergences, replicas_of
+from harness.live.restarts import resumed_apart
+from harness.live.state import AGREE, Divergence, begun_apart, divergences, left_apart, replicas_of
 from harness.request import VerifyRequest
 from harness.running.reference import reference_runs
 from harness.running.script_checks import ready
@@ -93,12 +95,9 @@ class Judge:
             LockstepError: this machine cannot run it.
         """
         known = {(each.training, each.step, each.by_digest) for each in self.judged}
+        earlier: list[Training] = []
         for training in trainings(self._deposit):
             diverged = list(divergences(training))
-            for each in self._by_digests(training, diverged):
-                if (training.number, each.step, True) not in known:
-                    self._note(each)
-                    yield each
             pending = [step for step in training.steps if (training.number, step, False) not in known]
             while pending:
                 size = self._together(training, pending[0])
@@ -106,6 +105,15 @@ class Judge:
                 for each in self._judge(training, steps, diverged):
                     self._note(each)
                     yield each
+            for each in (*self._resumed(earlier, training), *self._by_digests(training, diverged)):
+                if (training.number, each.step, True) not in known:
+                    self._note(each)
+                    yield each
+            earlier.append(training)
+
+    def _resumed(self, earlier: Sequence[Training], training: Training) -> Iterator[StepJudged]:
+        if earlier and (found := resumed_apart(earlier, training)):
+            yield StepJudged(training.number, 1, "inconsistent", findings=tuple(found), by_digest=True)
 
     def _by_digests(self, training: Training, diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
         """Say where copies came to differ, as soon as the state of a later step tells which."""
@@ -113,7 +121,7 @@ class Judge:
             later = next((step for step in training.steps if each.is_before(step)), None)
             if later is None and not training.is_over:
                 continue
-            findings = [] if later is None else begun_apart(training, later, each.replica)
+            findings = [] if later is None else begun_apart(training, later, self._whose(training, each))
             yield StepJudged(
                 training.number,
                 each.step,
@@ -133,16 +141,32 @@ class Judge:
         return _LARGE_TOGETHER if training.size(step) > _LARGE_BYTES else _TOGETHER
 
     def _judge(self, training: Training, steps: Sequence[int], diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
+        """Judge what some steps compute together, and then say of the others which copies they began with."""
+
+        def apart(step: int) -> list[StepFinding]:
+            known = [self._whose(training, each) for each in diverged if each.is_before(step)]
+            with contextlib.suppress(OSError, ValueError):  # it is gone or damaged, which is said where it is judged
+                return begun_apart(training, step, known[-1] if known else None)
+            return []
+
+        damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
+        for step, why in damaged.items():
+            yield StepJudged(training.number, step, "abstained", why=why)
+        whole = [step for step in steps if step not in damaged]
+        alike = [step for step in whole if not apart(step)]
+        yield from self._judge_together(training, alike)
+        for step in whole:
+            if step not in alike:  # what is known of the replica may come from those that were judged now
+                yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
+
+    def _judge_together(self, training: Training, steps: Sequence[int]) -> Iterator[StepJudged]:
         """Judge some steps together; those by themselves with which something is wrong, and the others again."""
         if not steps:
             return
-        began, apart = time.monotonic(), dict[int, str]()
-        findings: tuple[StepFinding, ...] = ()
+        seen: Sequence[Seen] = ()
+        began = time.monotonic()
         try:
-            if findings := self._begun_apart(training, steps, diverged):
-                verdict = Verdict("", training.job.header.strategy, (), abstained=_APART)
-            else:
-                verdict, apart = self._verdict(training, steps)
+            verdict, seen = self._verdict(training, steps)
         except UsageError:
             raise
         except (Abstained, OSError, ValueError) as error:  # room has ended for it, or its file is damaged
@@ -152,35 +176,34 @@ class Judge:
             verdict = Verdict("", training.job.header.strategy, (), abstained=why)
         if verdict.outcome != "consistent" and len(steps) > 1:
             wrong = {steps[each.step - 1] for each in verdict.findings if each.step is not None} or set(steps)
-            yield from self._judge(training, [step for step in steps if step not in wrong], diverged)
+            yield from self._judge_together(training, [step for step in steps if step not in wrong])
             for step in sorted(wrong):
-                yield from self._judge(training, [step], diverged)
+                yield from self._judge_together(training, [step])
             return
         seconds = (time.monotonic() - began) / len(steps)
-        if findings:
-            yield StepJudged(training.number, steps[0], "inconsistent", None, findings, _APART, round(seconds, 3))
-            return
-        findings = tuple(map(found_by, verdict.findings))
+        findings, again = tuple(map(found_by, verdict.findings)), None
+        if any(each.law == AGREE for each in findings):
+            findings = tuple(self._with_replica(training, steps[0], findings, seen[0]))
         if any(each.question == "computation" for each in findings):
             findings = (*findings, *self._contributor(training, steps[0]))
+            again = self._again(training, steps[0])
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
+        apart = {each.index: each.apart for each in seen if each.apart is not None}
         for index, step in enumerate(steps, 1):
             outcome = "abstained" if index in apart and not findings else verdict.outcome
-            said = apart.get(index, unknown)
-            yield StepJudged(training.number, step, outcome, verdict.worst_ratio, findings, said, round(seconds, 3))
+            said, worst = apart.get(index, unknown), verdict.worst_ratio
+            yield StepJudged(training.number, step, outcome, worst, findings, said, round(seconds, 3), again=again)
 
-    def _begun_apart(
-        self, training: Training, steps: Sequence[int], diverged: Sequence[Divergence]
-    ) -> tuple[StepFinding, ...]:
-        """The variables whose copies differ when one of these steps begins."""
-        found: list[StepFinding] = []
-        for step in steps:
-            known = [each.replica for each in diverged if each.is_before(step)]
-            found += begun_apart(training, step, known[-1] if known else None)
-        return tuple(found)
+    def _whose(self, training: Training, divergence: Divergence) -> str | None:
+        """Whose fault it is that copies differ: where it was in a step that was judged, that tells."""
+        if divergence.replica is not None or divergence.between:
+            return divergence.replica
+        own = [each for each in self.judged if (each.training, each.step) == (training.number, divergence.step)]
+        named = (finding for each in own for finding in each.findings if not each.by_digest and finding.law == AGREE)
+        return next((finding.replica for finding in named), None)
 
     def _contributor(self, training: Training, step: int) -> Iterator[StepFinding]:
-        """The replica that has contributed what it should not have, if it is one of several."""
+        """The replica that has contributed what it should not have, if it is one of several, or that none has."""
         names = [name for job in training.folders.values() for name in replicas_of(job)]
 
         def should(replica: str) -> Mapping[str, Any]:
@@ -196,26 +219,50 @@ class Judge:
         with contextlib.suppress(LockstepError):  # then nobody knows
             if (found := outlier(contributed(seen), should)) is not None:
                 replica, name = found
-                text = f"contributed another gradient of {name} than one device computes from the same rows"
-                yield StepFinding("computation", "contributions", text, replica=replica)
+                wrong = f"contributed another gradient of {name} than one device computes from the same rows"
+                right = "each replica contributes the gradients that one device computes, and what follows is wrong"
+                question, text = ("reduction or update", right) if replica is None else ("computation", wrong)
+                yield StepFinding(question, "contributions", text, replica=replica)
 
     def _attempt(self, training: Training, steps: int, directory: Path) -> JudgedAttempt:
-        case = strategy_case(training.job.header.strategy)
+        job = training.job
+        case = strategy_case(job.header.strategy, job.hardware)
         program = ready(Program.of_script(self._script(training, steps)), case, None, prove=False)
-        variables = (*training.job.variables.items(), *program.variables)
+        variables = (*job.variables.items(), *program.variables)
         program = dataclasses.replace(program, variables=variables)
-        asked = VerifyRequest("derived", False, False, False, _SEED, self._timeout, stream=False, keep=False)
+        asked = VerifyRequest(
+            "derived", False, False, False, _SEED, self._timeout, stream=False, keep=False, tf32=job.tf32
+        )
         return JudgedAttempt(program, case, None, directory, asked, time.monotonic())
 
-    def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, dict[int, str]]:
-        """What is found of steps, and why single ones cannot be judged, by their place among these from 1."""
+    def _with_replica(
+        self, training: Training, step: int, findings: Sequence[StepFinding], computed: Seen
+    ) -> Iterator[StepFinding]:
+        """Findings, of which those of copies that differ name whose are wrong."""
+        wrong = left_apart([(job, seen_of(reader, step)) for job, reader in training.readers()], computed)
+        for each in findings:
+            yield msgspec.structs.replace(each, replica=wrong) if each.law == AGREE else each
+
+    def _again(self, training: Training, step: int) -> str | None:
+        """What replicas on this machine make of a wrong step, if that is where it ran."""
+        if not all(job.is_here for job in training.folders.values()):
+            return None
+        with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
+            attempt = self._attempt(training, 1, directory)
+            compose(training, [step], directory)
+            there = dataclasses.replace(attempt, asked=dataclasses.replace(attempt.asked, reference="device"))
+            found = {law.law: law.status for law in there.by_wholes({}).judgements}
+            return {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
+        return None
+
+    def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:
+        """What is found of steps, and what one device has made of them."""
         with scratch("judged") as directory:
             attempt = self._attempt(training, len(steps), directory)
             compose(training, steps, directory)
             verdict, reference = judged_by(attempt, {})
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
-        apart = {seen.index: seen.apart for seen in reference.trace.clients[0].seen if seen.apart is not None}
-        return dataclasses.replace(verdict, judgements=of_one), apart
+        return dataclasses.replace(verdict, judgements=of_one), reference.trace.clients[0].seen
 
     def _script(self, training: Training, first: int) -> Script:
         """What the job ran, as it is here.
@@ -232,3 +279,15 @@ class Judge:
                 "lockstep judge DIR -- python train.py"
             )
         return Script(job.script, job.args, job.cwd, first=first)
+
+
+def _damage(training: Training, step: int) -> str | None:
+    """What is wrong with the files of a step, as far as they are there."""
+    try:
+        for _, reader in training.readers():
+            reader.check(step)
+    except ValueError as error:
+        return str(error)
+    except OSError:  # room has ended for it, which is said where it is judged
+        return None
+    return None

@@ -11,13 +11,14 @@ import msgspec
 from harness.evidence.comparing import differing_bits
 from harness.evidence.deposit import DepositJob, Training
 from harness.evidence.digests import Digest, digests_of
-from harness.evidence.trace import Array, is_statistics
+from harness.evidence.observed import unique_names
+from harness.evidence.trace import Array, Seen, is_statistics
 from harness.live.findings import StepFinding
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["AGREE", "Divergence", "begun_apart", "divergences", "replicas_of"]
+__all__ = ["AGREE", "Divergence", "begun_apart", "divergences", "left_apart", "replicas_of"]
 
 AGREE = "replicas_agree"
 _FAR = 10.0
@@ -124,6 +125,32 @@ def begun_apart(training: Training, step: int, replica: str | None = None) -> li
             )
         )
     return found
+
+
+def left_apart(jobs: Sequence[tuple[DepositJob, Seen]], computed: Seen) -> str | None:
+    """The replica whose copies are the wrong ones after a step, if they are much farther from what one device computes.
+
+    Args:
+        jobs: each process, and what was seen of the step in it.
+        computed: what one device has made of the step.
+    """
+    names = [replica for job, _ in jobs for replica in replicas_of(job)]
+    should = _left(computed, 1)
+    every = [_left(seen, job.header.local_replicas) for job, seen in jobs]
+    for name in should:
+        copies = [copy for left in every for copy in left.get(name, [])]
+        apart = len({copy.tobytes() for copy in copies}) > 1 and not is_statistics(name)
+        if apart and len(copies) == len(names) and (wrong := _wrong(names, copies, should[name])) is not None:
+            return wrong
+    return None
+
+
+def _left(seen: Seen, count: int) -> dict[str, list[np.ndarray[Any, Any]]]:
+    """The copies of each variable after a step in a process with so many replicas, where all or none differ."""
+    left = seen.variables or ()
+    found = zip(unique_names([each.name for each in left]), left, strict=True)
+    arrays = {name: [copy.numpy() for copy in each.copies] for name, each in found}
+    return {name: copies * count if len(copies) == 1 else copies for name, copies in arrays.items()}
 
 
 def _held(training: Training, step: int) -> _Copies:

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from harness.evidence.deposit import DepositJob, digest_of, ended, opened, variables_of
@@ -62,12 +63,15 @@ class EvidenceDeposit:
         self._folder: Path | None = None
 
     @contextlib.contextmanager
-    def active(self) -> Iterator[None]:
-        """Within this context the training is seen."""
+    def active(self, model: Any = None) -> Iterator[None]:
+        """Within this context the training is seen, of a Keras model if that has been built before."""
         import tensorflow as tf
 
         with adopt_strategy(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
-            if tf.distribute.has_strategy():
+            if model is not None:
+                self.built(model.distribute_strategy)
+                self._witness.know(model)
+            elif tf.distribute.has_strategy():
                 self.built(tf.distribute.get_strategy())
             yield
 
@@ -94,9 +98,8 @@ class EvidenceDeposit:
         task = f"worker:{number}" if clients > 1 else "local:0"
         header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
         script = str(Path(sys.argv[0]).absolute())
-        job = DepositJob(
-            header, script, tuple(sys.argv[1:]), str(Path.cwd()), digest_of(script), variables_of(os.environ)
-        )
+        told = digest_of(script), variables_of(os.environ), gethostname(), *_hardware(strategy)
+        job = DepositJob(header, script, tuple(sys.argv[1:]), str(Path.cwd()), *told)
         self._folder = opened(self._out, job)
         self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
 
@@ -105,6 +108,14 @@ class EvidenceDeposit:
         with contextlib.suppress(OSError):  # who judges waits longer
             if self._folder is not None:
                 ended(self._folder, self._witness.unseen)
+
+
+def _hardware(strategy: Any) -> tuple[str, bool]:
+    """What its replicas compute on, and whether they may round factors to TF32."""
+    import tensorflow as tf
+
+    on_gpu = any("GPU" in device for device in strategy.extended.worker_devices)
+    return ("gpu", tf.config.experimental.tensor_float_32_execution_enabled()) if on_gpu else ("cpu", False)
 
 
 def _name(seam: Any) -> str:

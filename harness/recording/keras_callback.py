@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["make_callback"]
+__all__ = ["callback_class", "make_callback"]
 
 _CALL = "record.keras_callback"
 
@@ -32,10 +32,11 @@ def make_callback(record: Reports, model: Any) -> Any:
 
     per_epoch = isinstance(record.strategy, tf.distribute.ParameterServerStrategy)
     body = _per_epoch_body(record) if per_epoch else _per_batch_body(record)
-    return type("LockstepCallback", (_callback_class(model),), body)()
+    return type("LockstepCallback", (callback_class(model),), body)()
 
 
-def _callback_class(model: Any) -> type:
+def callback_class(model: Any) -> type:
+    """That of the Keras of a model."""
     if _flavour(model) == "tf_keras":
         import tf_keras
 

@@ -15,7 +15,7 @@ from harness.report.templates import rendered
 from harness.report.timeline import Timeline
 from harness.report.timeline.drawing import draw
 
-__all__ = ["Verified", "matrix_page", "proofs_page", "verified_page"]
+__all__ = ["StepTold", "Verified", "judged_page", "matrix_page", "proofs_page", "verified_page"]
 
 # A cell is the darker the more of its bound it has used: at a thousandth, a hundredth, a tenth.
 _SHADES = (1e-3, 1e-2, 1e-1)
@@ -87,3 +87,40 @@ def _end(path: Path) -> str:
 def proofs_page(proofs: Sequence[Proof]) -> str:
     """For each strategy whether a step is right for every batch, and what that rests on."""
     return rendered("proofs.html", proofs=proofs)
+
+
+@dataclass(frozen=True)
+class StepTold:
+    """What a page shows of a step that was judged.
+
+    Attributes:
+        start: how often the job had been started, with this time.
+        step: its number.
+        where: what it is called.
+        outcome: as of a verdict.
+        ratio: the largest error over its bound, where that is known.
+        texts: what is wrong with it, or why it was not judged.
+    """
+
+    start: int
+    step: int
+    where: str
+    outcome: str
+    ratio: float | None
+    texts: tuple[str, ...]
+
+
+def judged_page(steps: Sequence[StepTold], summary: str) -> str:
+    """For each start of a job the ratio over its steps, and those that are not consistent."""
+    starts = []
+    for number in sorted({each.start for each in steps}):
+        found = sorted((each for each in steps if each.start == number), key=lambda each: each.step)
+        known = [each for each in found if each.ratio is not None and math.isfinite(each.ratio)]
+        course = {
+            "steps": [each.step for each in known],
+            "observed": [each.ratio for each in known],
+            "expected": [1.0] * len(known),
+        }
+        told = [each for each in found if each.outcome != "consistent"]
+        starts.append({"number": number, "steps": found, "course": course, "told": told})
+    return rendered("judged.html", starts=starts, summary=summary)

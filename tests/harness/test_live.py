@@ -6,9 +6,11 @@ import errno
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,6 @@ from click.testing import CliRunner, Result
 from _lockstep import _watching
 from harness.cli import _lockstep
 from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, trainings, variables_of
-from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.steps import (
     EvidenceReader,
     EvidenceWriter,
@@ -33,9 +34,9 @@ from harness.evidence.steps import (
 )
 from harness.evidence.steps.store import written
 from harness.evidence.trace import Header, Seen
-from harness.live import Judge, StepJudged
-from harness.live.contributions import outlier
-from harness.live.state import Divergence, divergences
+from harness.live import Judge, StepFinding, StepJudged
+from harness.live.scalars import Scalars, masked_crc
+from harness.live.state import divergences
 from harness.recording.steps import SampleWriter
 from simulator import UsageError
 
@@ -64,11 +65,36 @@ for _ in range(3):
         train(given)
 """
 
+_DEVICES = """tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+"""
+_TWO_DEVICES = _LOOP.replace("strategy = tf.distribute.MultiWorkerMirroredStrategy()\n", _DEVICES)
+
 
 def _call(*words: str) -> Result:
     return CliRunner().invoke(_lockstep, words, standalone_mode=False, catch_exceptions=False)
 
 
+def test_a_training_that_somebody_starts_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nine steps of two replicas, of which three are left, as `python -m harness.watch` leaves them."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(_TWO_DEVICES)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py")
+    subprocess.run(watch, check=True, timeout=120)
+    (training,) = trainings(Path("left"))
+    assert (training.steps, training.is_over) == ([1, 4, 8], True)
+    found = _call("judge", "left", "--follow", "--json")  # it ends, since the training has
+    steps = [json.loads(line) for line in found.stdout.splitlines()]
+    assert {step["step"]: step["outcome"] for step in steps} == dict.fromkeys(training.steps, "consistent")
+    assert found.return_value == 0
+
+    again = _call("judge", "left")
+    assert again.stdout.startswith("3 steps: 3 consistent, 0 inconsistent, 0 not judged")
+
+
+@pytest.mark.full
 def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nine steps of two workers, of which steps 1, 3, 6 and 9 are left; in step 6 one gradient of one is another."""
     monkeypatch.chdir(tmp_path)
@@ -78,7 +104,7 @@ def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monk
     assert _call("watch", *told, "--", "python", "train.py").return_value == 0
     assert [training.steps for training in trainings(Path("left"))] == [[1, 3, 6, 9]]
 
-    found = _call("judge", "left", "--follow", "--json")  # it ends, since the training has
+    found = _call("judge", "left", "--json")
     steps = [json.loads(line) for line in found.stdout.splitlines()]
     outcomes = {step["step"]: step["outcome"] for step in steps}
     assert outcomes == {1: "consistent", 3: "consistent", 6: "inconsistent", 9: "consistent"}
@@ -86,11 +112,22 @@ def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monk
     computed, contributed = wrong["findings"]
     assert (computed["question"], computed["variable"]) == ("computation", "w")
     assert contributed["replica"] == "worker:1"
+    assert wrong["again"] == "transient"
     assert found.return_value == 1
 
-    again = _call("judge", "left")
-    assert again.return_value == 1
-    assert again.stdout.startswith("4 steps: 3 consistent, 1 inconsistent, 0 not judged")
+
+@pytest.mark.full
+def test_a_device_that_computes_otherwise_does_so_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one multiplies one number by another factor, at each step."""
+    monkeypatch.chdir(tmp_path)
+    wrong = 'scale = [1.0, 1.01, 1.0] if "CPU:1" in (x + 0.0).device else [1.0] * 3'
+    script = _TWO_DEVICES.replace("    with tf.G", f"    {wrong}\n    with tf.G").replace("x, w)", "x, w * scale)")
+    Path("train.py").write_text(script)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "8", "--out", "left", "train.py")
+    subprocess.run(watch, check=True, timeout=120)
+    steps = [json.loads(line) for line in _call("judge", "left", "--json").stdout.splitlines()]
+    assert [step["again"] for step in steps] == ["persistent"] * 2
+    assert [step["findings"][-1]["replica"] for step in steps] == ["local:0 replica 1"] * 2
 
 
 # ---------------------------------------------------------------------- what is left
@@ -109,6 +146,36 @@ def test_two_variables_of_the_environment_are_enough(tmp_path: Path) -> None:
     (training,) = trainings(tmp_path / "left")
     assert (training.steps, training.is_over) == ([1, 4, 8, 12, 16], True)
     assert training.job.script == str(tmp_path / "train.py")
+
+
+_FIT = """
+import tensorflow as tf
+import {keras} as keras
+from harness.watch import callback
+
+processor = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * 2)
+x = tf.random.stateless_normal([64, 3], seed=[1, 2])
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    layers = [keras.layers.Dense(2), keras.layers.BatchNormalization(), keras.layers.Dropout(0.2)]
+    model = keras.Sequential([keras.layers.Input((3,)), *layers, keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+model.fit(x, tf.reduce_sum(x, axis=1), batch_size=8, epochs=2, verbose=0, callbacks=[callback(model, 4, out="left")])
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keras", ["keras", "tf_keras"])
+def test_a_callback_watches_a_model_that_was_built_before(
+    keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each of its variables has the name by which the judge knows it; statistics may differ between replicas."""
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text(_FIT.format(keras=keras))
+    subprocess.run([sys.executable, "train.py"], check=True, timeout=120)
+    found = _call("judge", "left", "--html", "page.html")
+    assert found.stdout.startswith("5 steps: 5 consistent, 0 inconsistent, 0 not judged")
+    assert "<polyline" in Path("page.html").read_text()
 
 
 @pytest.mark.full
@@ -132,52 +199,6 @@ def test_a_bit_of_a_weight_is_found_by_digests(tmp_path: Path, monkeypatch: pyte
     (finding,) = digested["findings"]
     assert (finding["question"], finding["variable"], finding["index"]) == ("state", "w", [2])
     assert finding["replica"] == "worker:1"
-
-
-# ---------------------------------------------------------------------- whose fault it is
-
-
-def _digested(folder: Path, *rows: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-    writer = DigestWriter(folder)
-    for step, (begin, end) in enumerate(rows, 1):
-        writer.write(Digest(step, 1, begin, end))
-    writer.flush()
-
-
-@pytest.mark.parametrize(
-    ("rows", "told"),
-    [
-        ([((1, 1), (2, 2)), ((2, 2), (3, 3))], []),
-        ([((1, 1), (2, 2)), ((5, 5), (3, 3))], []),  # set by the program, on both
-        ([((1, 1), (2, 2)), ((2, 5), (3, 6)), ((3, 6), (4, 7))], [Divergence(2, True, ("local:0 replica 1",))]),
-        ([((1, 1), (2, 2)), ((2, 2), (3, 6)), ((3, 6), (4, 7))], [Divergence(2, False, ())]),
-        ([((1, 2), (2, 3)), ((2, 3), (3, 4))], [Divergence(1, True, ())]),  # never broadcast
-        ([((1, 1), ()), ((2, 2), ()), ((3, 4), ()), ((4, 5), ())], [Divergence(2, False, ())]),
-    ],
-)
-def test_digests_tell_where_copies_came_to_differ(
-    tmp_path: Path, rows: list[tuple[tuple[int, ...], tuple[int, ...]]], told: list[Divergence]
-) -> None:
-    """Once; in memory between two steps it is known whose fault it was."""
-    _digested(opened(tmp_path, _job()), *rows)
-    assert list(divergences(*trainings(tmp_path))) == told
-
-
-def test_of_three_the_odd_one_is_wrong(tmp_path: Path) -> None:
-    """Also where they came to differ in a step."""
-    for task, end in (("worker:0", 3), ("worker:1", 4), ("worker:2", 3)):
-        header = Header(task, 0, "multi_worker-3", 3, 1, 3, 0)
-        _digested(opened(tmp_path, DepositJob(header, "", (), "/", "", {})), ((1,), (end,)))
-    assert list(divergences(*trainings(tmp_path))) == [Divergence(1, False, ("worker:1",))]
-
-
-@pytest.mark.parametrize(("off", "told"), [(0.0, None), (1e-7, None), (0.3, ("b", "v")), (math.nan, ("b", "v"))])
-def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple[str, str] | None) -> None:
-    """A factor that all elements have is the script's own division, and rounding is no fault."""
-    should = {"w": np.arange(1.0, 7.0).reshape(2, 3), "v": np.arange(1.0, 5.0)}
-    found = {"a": {name: each / 2 for name, each in should.items()}}
-    found["b"] = {"w": should["w"] / 2, "v": should["v"] / 2 + np.array([0.0, 0.0, off, 0.0])}
-    assert outlier(found, lambda replica: should) == told
 
 
 @pytest.fixture
@@ -222,6 +243,17 @@ def test_each_step_is_whole_by_itself(tmp_path: Path, writer: StepFileWriter) ->
     assert other.array(moved.before[0].copies[0]).tolist() == [0.0, 1.0, 2.0]
 
 
+def test_a_bit_of_a_file_is_noticed(tmp_path: Path, writer: StepFileWriter) -> None:
+    """Wherever it is."""
+    _leave(writer, 5, size=3)
+    data = (tmp_path / "5.step").read_bytes()
+    EvidenceReader(tmp_path).check(5)
+    for place in range(0, len(data), 7):
+        (tmp_path / "5.step").write_bytes(data[:place] + bytes([data[place] ^ 4]) + data[place + 1 :])
+        with pytest.raises(ValueError, match="step 5 is not as it was written"):
+            EvidenceReader(tmp_path).check(5)
+
+
 def test_the_oldest_steps_give_way(tmp_path: Path, writer: StepFileWriter) -> None:
     """As many as it takes; the newest stays."""
     for index in (5, 10, 100):
@@ -245,7 +277,7 @@ def test_a_full_disk_costs_a_note(
 ) -> None:
     """Nothing of the step is left, and the next one is."""
 
-    def full(path: Path, *_: Any) -> int:
+    def full(path: Path, *_: Any, **__: Any) -> int:
         path.with_suffix(".part").write_bytes(b"half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -297,9 +329,9 @@ def test_a_training_does_not_wait_for_the_disk(
     """While a step is being written the next one is left out, with a note."""
     may_go_on = threading.Event()
 
-    def slowly(*args: Any) -> int:
+    def slowly(*args: Any, **options: Any) -> int:
         assert may_go_on.wait(60)
-        return written(*args)
+        return written(*args, **options)
 
     monkeypatch.setattr(step_files, "written", slowly)
     leaving = _leaving(tmp_path, said)[0]
@@ -348,6 +380,17 @@ def test_a_script_that_is_not_here_is_said(tmp_path: Path, writer: StepFileWrite
         list(Judge(tmp_path).judge())
 
 
+def test_a_damaged_step_is_not_judged(tmp_path: Path, writer: StepFileWriter) -> None:
+    """It is no finding, and no script is run for it."""
+    writer.folder = opened(tmp_path, _job())
+    _leave(writer, 1, size=3)
+    path = writer.folder / "1.step"
+    path.write_bytes(path.read_bytes()[:-9] + bytes(9))
+    (step,) = Judge(tmp_path).judge()
+    assert (step.outcome, step.findings) == ("abstained", ())
+    assert step.why == "the file of step 1 is not as it was written: its checksum is another one"
+
+
 def test_nothing_judged_is_no_success(tmp_path: Path) -> None:
     """Exit code 5."""
     assert _call("judge", str(tmp_path)).return_value == 5
@@ -362,3 +405,38 @@ def test_half_a_line_of_a_judge_that_was_killed_is_none(tmp_path: Path) -> None:
     judge._note(StepJudged(0, 6, "consistent", 0.5))
     judge._note(StepJudged(0, 9, "consistent", 0.5))
     assert [each.step for each in judge.judged] == [3, 6, 9]
+
+
+def test_scalars_are_those_of_tensorboard(tmp_path: Path) -> None:
+    """The checksum is the standard's, and each record has a step, a name and a number."""
+    assert masked_crc(b"123456789") == ((0xE3069283 >> 15 | 0xE3069283 << 17) + 0xA282EAD8) & 0xFFFFFFFF
+    scalars = Scalars(tmp_path, [StepJudged(0, 1, "consistent", 0.25)])
+    scalars.add(StepJudged(0, 300, "inconsistent", math.inf))
+    scalars.add(StepJudged(1, 1, "abstained"))
+    (first,), (second,) = (list(folder.glob("events*")) for folder in (tmp_path, tmp_path / "start-2"))
+    records = list(_records(first.read_bytes()))
+    assert b"brain.Event:2" in records[0]
+    number = b"\x15" + struct.pack("<f", math.inf)
+    assert b"\x10" + bytes([300 & 0x7F | 0x80, 300 >> 7]) in records[1]
+    assert b"lockstep/worst_ratio" + number in records[1]
+    assert b"lockstep/steps_judged\x15" + struct.pack("<f", 2.0) in records[1]
+    assert b"worst_ratio" not in second.read_bytes()
+
+
+def _records(data: bytes) -> Iterator[bytes]:
+    while data:
+        (size,) = struct.unpack("<Q", data[:8])
+        assert struct.unpack("<I", data[8:12]) == (masked_crc(data[:8]),)
+        yield data[12 : 12 + size]
+        data = data[16 + size :]
+
+
+def test_the_page_of_a_judge_names_what_is_wrong(tmp_path: Path) -> None:
+    """In the row of its step, without a judge that has to run for it."""
+    finding = StepFinding("computation", "law", "the text", "w", index=(3,), observed=2.0, expected=1.0, replica="one")
+    lines = [StepJudged(0, 3, "consistent", 0.5), StepJudged(0, 6, "inconsistent", 70.0, (finding,))]
+    (tmp_path / JUDGED).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+    assert _call("judge", str(tmp_path), "--html", str(tmp_path / "page.html")).return_value == 1
+    page = (tmp_path / "page.html").read_text()
+    assert "computation: w[3] is 2, and not 1, on one [law]" in page
+    assert page.count("<polyline") == 2

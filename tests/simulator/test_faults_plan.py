@@ -134,7 +134,7 @@ def test_two_faults_that_say_the_same_draw_differently() -> None:
         ("kind=delay,src=worker:0,dst=worker:1,step=1", "delay needs delay"),
         ("kind=jitter,src=worker:0,dst=worker:1,step=1,jitter=1ms,jitter_kind=odd", "uniform, normal, pareto"),
         ("kind=nan,task=worker:1,step=0", "steps are counted from 1"),
-        ("kind=nan,task=worker:1,step=1,target=life", "gradient or variable"),
+        ("kind=nan,task=worker:1,step=1,target=life", "gradient, reduction, variable"),
         ("kind=torn_checkpoint,directory=x,step=1,damage=bite", "flip_bit, truncate"),
         ("kind=crash_loop,task=worker:1,step=1,times=1", "give 2 or more"),
         ("kind=kill,task=worker:1,step=1,until=3", "does not last"),

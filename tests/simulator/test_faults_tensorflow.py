@@ -90,6 +90,16 @@ def test_bitflip_changes_one_bit_on_one_replica(tmp_path: Path) -> None:
     assert result["local:0"].value["v"] == [0.75**3, 2 * 0.75**4]
 
 
+@pytest.mark.full
+def test_a_bit_of_what_one_replica_gets_of_a_reduction(tmp_path: Path) -> None:
+    """The first one adds what it should take off, and the second one does not."""
+    plan = plan_of(Bitflip("local:0", step=3, target="reduction", element=0, bit=31))
+    result = _run(plan, tmp_path, topology=LOCAL)
+    assert result["local:0"].value["v"] == [0.75**3 * 1.25, 2 * 0.75**4]
+    (fired,) = events(tmp_path / "out", "fired")
+    assert fired["effect"]["changed"]["local:0"]["variable"] == "what is reduced"
+
+
 def test_a_gradient_that_nobody_computes_has_no_effect(tmp_path: Path) -> None:
     """The negative control: a name that matches no variable fails the run."""
     with pytest.raises(RunFailed, match="no gradient nobody was changed"):

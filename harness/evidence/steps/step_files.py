@@ -73,7 +73,7 @@ class StepFileWriter:
 
     def _write(self, path: Path, step: StepEvidence, arrays: list[bytes]) -> None:
         try:
-            size = written(path, step, arrays)
+            size = written(path, step, arrays, sealed=True)
             self._make_room(path)
         except OSError as error:
             self._note(f"evidence could not be left in {path.parent}: {error.strerror}")

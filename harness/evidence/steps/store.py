@@ -7,9 +7,11 @@ ends in `.part` tells that its step has begun, or would, so that nothing is adde
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import shutil
 import struct
+import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PART", "SUFFIX", "EvidenceReader", "EvidenceWriter", "data_of", "evidence_folder", "written"]
 
-_LENGTH = struct.Struct("<Q")
+_LENGTH, _SEAL = struct.Struct("<Q"), struct.Struct("<I")
 SUFFIX, PART = ".step", ".part"
 _SPARE = 16
 """As many steps of the same size must fit before one is written."""
@@ -99,17 +101,26 @@ def data_of(array: np.ndarray[Any, Any]) -> bytes:
     return np.ascontiguousarray(array).tobytes()
 
 
-def written(path: Path, step: StepEvidence, arrays: Sequence[bytes]) -> int:
+def written(path: Path, step: StepEvidence, arrays: Sequence[bytes], *, sealed: bool = False) -> int:
     """Write the file of a step, which is there under its name when all of it is; how many bytes it has.
+
+    Args:
+        path: of the file.
+        step: its record.
+        arrays: that it has.
+        sealed: whether it ends in a checksum of all the rest, since it may lie around for long.
 
     Raises:
         OSError: it cannot be written.
     """
     record, temporary = _ENCODER.encode(step), path.with_suffix(PART)
+    parts = [_LENGTH.pack(len(record)), record, *arrays]
+    if sealed:
+        parts.append(_SEAL.pack(functools.reduce(lambda sum_, part: zlib.crc32(part, sum_), parts, 0)))
     with temporary.open("wb") as file:
-        file.writelines([_LENGTH.pack(len(record)), record, *arrays])
+        file.writelines(parts)
     temporary.replace(path)
-    return _LENGTH.size + len(record) + sum(map(len, arrays))
+    return sum(map(len, parts))
 
 
 def _plain(value: Any) -> bytes:
@@ -147,6 +158,16 @@ class EvidenceReader:
             return _DECODER.decode(data[_LENGTH.size : _LENGTH.size + length])
         except (msgspec.MsgspecError, struct.error) as error:
             raise ValueError(f"{path} is damaged: {error}") from error
+
+    def check(self, index: int) -> None:
+        """Read all of a sealed step.
+
+        Raises:
+            ValueError: it is not as it was written.
+        """
+        data = self._mapped(index)
+        if len(data) < _SEAL.size or _SEAL.pack(zlib.crc32(data[: -_SEAL.size])) != data[-_SEAL.size :]:
+            raise ValueError(f"the file of step {index} is not as it was written: its checksum is another one")
 
     def is_closed(self, index: int) -> bool:
         """Whether a later step has begun, so that nothing is added to this one."""

@@ -26,4 +26,4 @@ def restored(case: Case, strikes: Iterable[StruckAt]) -> tuple[StruckAt, ...]:
     Where that is older than the change, or nothing was restored, the change is lost.
     """
     begin = case.begin
-    return tuple(each for each in strikes if 0 < begin >= each.after + (each.struck.target == "gradient"))
+    return tuple(each for each in strikes if 0 < begin >= each.after + (each.struck.target != "variable"))

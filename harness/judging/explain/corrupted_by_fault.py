@@ -97,7 +97,7 @@ def _before(view: CaseView, first: _First) -> list[StruckAt]:
 def _is_own_step(view: CaseView, strike: StruckAt, step: int | None) -> bool:
     """Whether the strike changed a gradient of this very step; a record of an epoch is one of many steps."""
     whole = not per_epoch(view.case.run, view.case.reference)
-    return whole and strike.struck.target == "gradient" and step == strike.after + 1
+    return whole and strike.struck.target != "variable" and step == strike.after + 1
 
 
 def _due(view: CaseView, strike: StruckAt) -> float:
@@ -150,7 +150,7 @@ def _changes(strikes: Sequence[StruckAt]) -> str:
 
 def _change(strike: StruckAt) -> str:
     struck, step = strike.struck, strike.after
-    when = f"in step {step + 1}" if struck.target == "gradient" else f"after step {step}" if step else "before step 1"
+    when = f"in step {step + 1}" if struck.target != "variable" else f"after step {step}" if step else "before step 1"
     what = f"variable {struck.variable!r}"
     what = f"the gradient of {what}" if struck.target == "gradient" else what
     return (

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.evidence.trace import is_statistics
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of
 
@@ -37,7 +38,7 @@ class DigestOperations:
             return
         self.kind += 1
         self._known = tuple(variables)
-        agreeing = [copies_of(variable) for _, variable in variables if _agrees(variable)]
+        agreeing = [copies_of(variable) for named, variable in variables if _agrees(named.name, variable)]
         self._digest = _digesting(list(zip(*agreeing, strict=True))) if agreeing else None
 
     def now(self) -> Sequence[Any]:
@@ -52,12 +53,14 @@ class DigestOperations:
             return []
 
 
-def _agrees(variable: Any) -> bool:
+def _agrees(name: str, variable: Any) -> bool:
+    """Whether copies have to: not those of statistics, which Keras 3 has of each replica's own batches."""
     import tensorflow as tf
 
     spread = isinstance(variable, tf.distribute.DistributedValues)
     sized = variable.dtype.base_dtype.size in _BITS
-    return spread and sized and variable.synchronization != tf.VariableSynchronization.ON_READ
+    synchronized = variable.synchronization != tf.VariableSynchronization.ON_READ and not is_statistics(name)
+    return spread and sized and synchronized
 
 
 def _digesting(devices: Sequence[Sequence[Any]]) -> Callable[[], Sequence[Any]]:

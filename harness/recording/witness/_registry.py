@@ -118,8 +118,13 @@ class Registry:
         """Whether a variable is being made in this thread, which may draw its initial value."""
         return getattr(self._making, "now", False)
 
-    def add(self, variable: Any) -> None:
-        """Note a variable where it is made; of a partitioned one its shards, which are what is trained."""
+    def add(self, variable: Any, owner: str | None = None) -> None:
+        """Note a variable where it is made; of a partitioned one its shards, which are what is trained.
+
+        Args:
+            variable: of TensorFlow, or of a Keras that has made it before.
+            owner: of one that was made before.
+        """
         import tensorflow as tf
         from tensorflow.python.distribute import sharded_variable
 
@@ -127,7 +132,9 @@ class Registry:
             for shard in variable.variables:
                 self.add(shard)
             return
-        entry = VariableEntry(weakref.ref(variable), owner_of(), _holder())
+        holder = weakref.ref(variable) if is_keras_variable(variable) else _holder()
+        variable = tensor_of(variable)
+        entry = VariableEntry(weakref.ref(variable), owner or owner_of(), holder)
         own = entry.keras is None and entry.owner not in ("a metric", "an optimizer") and not is_statistics(entry.name)
         if own and getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             self._on_read.append((entry, entry.name))

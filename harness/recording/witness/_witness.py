@@ -17,6 +17,7 @@ from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, 
 from harness.recording.noise import Noise
 from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
 from harness.recording.steps.evidence_of_run import Deliver
+from harness.recording.tensors import tensor_of
 from harness.recording.watch import Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._registry import VariableEntry
@@ -110,6 +111,14 @@ class Witness:
         """
         self._gathered.adopt(strategy)
         self._gathered.switch.turn(on=self._gathered.in_full)
+
+    def know(self, model: Any) -> None:
+        """Know the variables of a Keras model that was built before, in the order in which they were made."""
+        optimizer = model.optimizer.variables
+        owned = [("a layer", each) for each in model.weights]
+        owned += [("an optimizer", each) for each in (optimizer() if callable(optimizer) else optimizer)]
+        for owner, variable in sorted(owned, key=lambda each: _made_at(each[1])):
+            self._gathered.registry.add(variable, owner)
 
     def leave(self, make: Callable[[Deliver], SampleWriter]) -> SampleWriter:
         """Have the evidence of some steps left; to be called before anything is seen.
@@ -298,6 +307,11 @@ class Witness:
         self._held.append((step, msgspec.structs.replace(seen, variables=variables)))
         if self._gathered.in_full or last or len(self._held) == _HELD_MAX:
             self.send_held()
+
+
+def _made_at(variable: Any) -> int:
+    """Counts the variables of a process, as TensorFlow has numbered them."""
+    return int(tensor_of(variable)._unique_id.rpartition("_")[2])  # noqa: SLF001 - nothing public tells
 
 
 def _blind(strategy: Any, keeps: Path | None) -> str | None:

@@ -10,7 +10,7 @@ from typing import Any
 from simulator.agent.faults.actions import ActionReport
 from simulator.agent.faults.bits import changed
 
-__all__ = ["act", "watch"]
+__all__ = ["act", "watch", "watched"]
 
 
 @dataclass
@@ -45,18 +45,19 @@ def watch(pattern: str) -> None:
         flat, names = tf.nest.flatten(gradients), [_name(source) for source in tf.nest.flatten(sources)]
         for place, name in enumerate(names):
             if fnmatch.fnmatchcase(name, pattern) and flat[place] is not None:
-                flat[place] = _watched(flat[place], name, pattern)
+                flat[place] = watched(flat[place], name, pattern)
                 break
         return tf.nest.pack_sequence_as(gradients, flat)
 
     tf.GradientTape.gradient = gradient
 
 
-def _watched(gradient: Any, name: str, pattern: str) -> Any:
+def watched(gradient: Any, name: str, pattern: str) -> Any:
+    """The same tensor, of which one number is another where `act` has asked for that with this pattern."""
     import tensorflow as tf
 
     if isinstance(gradient, tf.IndexedSlices):
-        values = _watched(gradient.values, name, pattern)
+        values = watched(gradient.values, name, pattern)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
     context = tf.distribute.get_replica_context()
     replica = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 
 from simulator.agent.agent import Agent
 
@@ -10,9 +11,10 @@ __all__ = ["install"]
 
 
 def install(agent: Agent, hooks: Iterable[str]) -> None:
-    """Patch TensorFlow in this process: `phase:NAME` for gates in saving and restoring, `gradient:PATTERN`.
+    """Patch TensorFlow in this process.
 
-    Of phase `file_operation` the directory follows, as in `phase:file_operation:DIR`.
+    `phase:NAME` is for gates in saving and restoring, besides `gradient:PATTERN` and `reduction:PATTERN`. Of phase
+    `file_operation` the directory follows, as in `phase:file_operation:DIR`.
     """
     for hook in hooks:
         kind, _, argument = hook.partition(":")
@@ -21,6 +23,4 @@ def install(agent: Agent, hooks: Iterable[str]) -> None:
 
             phases.install(agent, argument)
         else:
-            from simulator.agent.faults import corrupt_gradient
-
-            corrupt_gradient.watch(argument)
+            import_module(f"simulator.agent.faults.corrupt_{kind}").watch(argument)

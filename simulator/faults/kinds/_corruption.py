@@ -10,19 +10,20 @@ from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
 
 __all__ = ["Corruption"]
 
-_TARGETS = ("gradient", "variable")
+_TARGETS = ("gradient", "reduction", "variable")
 
 
 class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One number of one variable, or of one gradient, becomes another in one step on one replica of the task.
+    """One number of a variable, a gradient or a reduction becomes another in one step on one replica of the task.
 
     A variable is changed after step `step`. A gradient is changed in step `step` itself, as the result of
-    `tf.GradientTape.gradient`; that needs a hook in the program (a `tf.numpy_function`), which XLA cannot compile.
+    `tf.GradientTape.gradient`; that needs a hook in the program (a `tf.numpy_function`), which XLA cannot compile. So
+    is the first tensor of a reduction, as the replica gets it from `ReplicaContext.all_reduce`.
     Proof: the agent reports the number before and after.
 
     Attributes:
-        target: `gradient` or `variable`.
-        name: pattern of the variable's name; the first that matches, trainable ones first.
+        target: `gradient`, `reduction` or `variable`.
+        name: pattern of the variable's name; the first that matches, trainable ones first. A reduction has none.
         element: flat index of the number; drawn if not given, modulo the size.
         replica: which of the task's own replicas, from 0.
     """
@@ -41,15 +42,15 @@ class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=Tru
 
     @property
     def gate(self) -> str | None:
-        """A gradient is changed in its step, so the task stops before that, at the end of the step before."""
-        if self.target == "gradient" and self.trigger == "step" and isinstance(self.step, int):
+        """What is changed in its step has the task stop before that, at the end of the step before."""
+        if self.target != "variable" and self.trigger == "step" and isinstance(self.step, int):
             return f"step:{self.step - 1}"
         return super().gate
 
     @property
     def hooks(self) -> tuple[str, ...]:
-        """The gradient's hook."""
-        return (*super().hooks, *((f"gradient:{self.name}",) if self.target == "gradient" else ()))
+        """That of a gradient or a reduction."""
+        return (*super().hooks, *((f"{self.target}:{self.name}",) if self.target != "variable" else ()))
 
     @property
     def lasts(self) -> bool:
@@ -57,9 +58,9 @@ class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=Tru
         return False
 
     def check(self) -> None:
-        """The target is one of two, and there is something to change."""
+        """The target is one of these, and there is something to change."""
         if self.target not in _TARGETS:
-            raise UsageError(f"target={self.target!r} is unknown; it is {' or '.join(_TARGETS)}")
+            raise UsageError(f"target={self.target!r} is unknown; it is {', '.join(_TARGETS)}")
         if self.step == 0:
             raise UsageError(f"there is no {self.target} before the function is called; steps are counted from 1")
 

@@ -1,0 +1,115 @@
+"""Whose fault it is that copies differ, or that a start begins with another state, without a run."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.evidence.deposit import DepositJob, opened, trainings
+from harness.evidence.digests import Digest, DigestWriter
+from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
+from harness.evidence.trace import Array, Header, Seen, SeenVariable
+from harness.live.contributions import outlier
+from harness.live.restarts import resumed_apart
+from harness.live.state import Divergence, divergences, left_apart
+
+
+def _job() -> DepositJob:
+    return DepositJob(Header("local:0", 0, "mirrored-2", 2, 2, 1, 0), "", (), "/", "", {})
+
+
+def _digested(folder: Path, *rows: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    writer = DigestWriter(folder)
+    for step, (begin, end) in enumerate(rows, 1):
+        writer.write(Digest(step, 1, begin, end))
+    writer.flush()
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        ([((1, 1), (2, 2)), ((2, 2), (3, 3))], []),
+        ([((1, 1), (2, 2)), ((5, 5), (3, 3))], []),  # set by the program, on both
+        ([((1, 1), (2, 2)), ((2, 5), (3, 6)), ((3, 6), (4, 7))], [Divergence(2, True, ("local:0 replica 1",))]),
+        ([((1, 1), (2, 2)), ((2, 2), (3, 6)), ((3, 6), (4, 7))], [Divergence(2, False, ())]),
+        ([((1, 2), (2, 3)), ((2, 3), (3, 4))], [Divergence(1, True, ())]),  # never broadcast
+        ([((1, 1), ()), ((2, 2), ()), ((3, 4), ()), ((4, 5), ())], [Divergence(2, False, ())]),
+    ],
+)
+def test_digests_tell_where_copies_came_to_differ(
+    tmp_path: Path, rows: list[tuple[tuple[int, ...], tuple[int, ...]]], told: list[Divergence]
+) -> None:
+    """Once; in memory between two steps it is known whose fault it was."""
+    _digested(opened(tmp_path, _job()), *rows)
+    assert list(divergences(*trainings(tmp_path))) == told
+
+
+def test_of_three_the_odd_one_is_wrong(tmp_path: Path) -> None:
+    """Also where they came to differ in a step."""
+    for task, end in (("worker:0", 3), ("worker:1", 4), ("worker:2", 3)):
+        header = Header(task, 0, "multi_worker-3", 3, 1, 3, 0)
+        _digested(opened(tmp_path, DepositJob(header, "", (), "/", "", {})), ((1,), (end,)))
+    assert list(divergences(*trainings(tmp_path))) == [Divergence(1, False, ("worker:1",))]
+
+
+@pytest.mark.parametrize(
+    ("off", "told"), [(0.0, (None, "w")), (1e-7, (None, "v")), (0.3, ("b", "v")), (math.nan, ("b", "v"))]
+)
+def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple[str | None, str]) -> None:
+    """A factor that all elements have is the script's own division, and rounding is no fault."""
+    should = {"w": np.arange(1.0, 7.0).reshape(2, 3), "v": np.arange(1.0, 5.0)}
+    found = {"a": {name: each / 2 for name, each in should.items()}}
+    found["b"] = {"w": should["w"] / 2, "v": should["v"] / 2 + np.array([0.0, 0.0, off, 0.0])}
+    assert outlier(found, lambda replica: should) == told
+
+
+@pytest.mark.parametrize(
+    ("copies", "told"),
+    [
+        ([[1.0, 2.0], [1.0, 2.5]], "local:0 replica 1"),
+        ([[1.0, math.nan], [1.0, 2.0]], "local:0 replica 0"),
+        ([[1.0, 2.0 + 1e-5], [1.0, 2.0 - 1e-5]], None),  # rounding does as much
+        ([[1.0, 2.0]], None),
+    ],
+)
+def test_the_copy_that_is_far_from_what_one_device_computes(copies: list[list[float]], told: str | None) -> None:
+    """Also where only one step was left."""
+
+    def seen(values: list[list[float]]) -> Seen:
+        return Seen(1, 0.0, variables=(SeenVariable("w", "mirrored", tuple(Array.of(np.array(v)) for v in values)),))
+
+    assert left_apart([(_job(), seen(copies))], seen([[1.0, 2.0 + 1e-6]])) == told
+
+
+def _start(deposit: Path, begun: dict[str, float], *digests: tuple[int, ...]) -> None:
+    """One start of a training, of which step 1 and maybe step 3 are left."""
+    writer = StepFileWriter(print)
+    writer.folder, writer.room = opened(deposit, _job()), 1 << 20
+    _digested(writer.folder, *((each, ()) for each in digests))
+    for index in (1, 3):
+        values = {name: np.array(value + (index - 1) * (name == "done")) for name, value in begun.items()}
+        writer.begin(index)
+        held = tuple(HeldVariable(name, 0, "copies", (writer.put(value),)) for name, value in values.items())
+        writer.publish(StepEvidence(index, held))
+        writer.close()
+
+
+@pytest.mark.parametrize(
+    ("done", "mean", "digest", "told"),
+    [
+        (2, 0.5, 30, []),
+        (2, 0.0, 31, ["mean is started again with another state than it had after step 2"]),
+        (2, 0.5, 31, ["the training is started again with another state than it had after step 2"]),
+        (0, 0.0, 31, []),  # begun anew
+        (9, 0.0, 31, []),  # from a step of which no digest is left, as of a process that was killed
+    ],
+)
+def test_what_a_restart_has_lost(tmp_path: Path, done: int, mean: float, digest: int, told: list[str]) -> None:
+    """It begins with what it had after as many steps as its counter says, and else that is said."""
+    _start(tmp_path, {"done": 0, "mean": 0.5}, (10, 10), (20, 20), (30, 30))
+    _start(tmp_path, {"done": done, "mean": mean}, (digest, digest))
+    first, second = trainings(tmp_path)
+    assert [each.text for each in resumed_apart([first], second)] == told
