@@ -61,7 +61,8 @@ class Judgement:
     are empty, or not finite in the reference. Of a law that is not judged they are those of earlier parts.
     `worst_ratio` is the largest error / bound among them, None for a law that knows no bound. `resolution` says how
     small an error would have been found, where there are bounds. `suffices` is as of the law. `unseen` are variables of
-    which a wrong change would not have been found.
+    which a wrong change would not have been found. `ratios` has of each value, by the step and the name, its error in
+    bounds; of several parts nobody needs them.
     """
 
     law: str
@@ -74,6 +75,7 @@ class Judgement:
     suffices: bool = False
     resolution: Resolution | None = None
     unseen: tuple[str, ...] = ()
+    ratios: Mapping[tuple[int | None, str], float] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)
