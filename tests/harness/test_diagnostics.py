@@ -292,6 +292,21 @@ def test_a_form_of_nothing_wrong_is_whole(form: str) -> None:
     assert whole[form]()
 
 
+@pytest.mark.parametrize(("strict", "conditions", "denied"), [
+    (True, (Condition(ORDER, "the run's own order"),), True),
+    (True, (), False),
+    (False, (Condition(ORDER, "the run's own order"),), False),
+])  # fmt: skip
+def test_what_strict_denies_is_the_headline(strict: bool, conditions: tuple[Condition, ...], denied: bool) -> None:
+    """In each form; without --strict, or without a condition, the run is consistent."""
+    held = Judgement("loss_matches_reference", "held", suffices=True)
+    verdict = Verdict("train.py:train", "mirrored-2", (held,), conditions=conditions, strict=strict)
+    assert verdict.consistent
+    assert verdict.headline.startswith("error[only_given_conditions]: the run is consistent only given") is denied
+    assert ("  = note: given the run's own order" in text_of(verdict).replace("\n = ", "\n  = ")) is denied
+    assert (verdict.to_json()["diagnostic"] is not None) is denied
+
+
 def test_each_code_says_something() -> None:
     """No two kinds share a code."""
     codes = all_codes()
