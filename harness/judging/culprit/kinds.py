@@ -70,7 +70,8 @@ WHOLE = Kind(
     "each replica adds the whole of a term that is the same in all of them, and the replicas are then added up",
     "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does, or add it once, after the "
     "sum over the replicas. What each replica reads for itself, such as a count so far, needs the whole instead: "
-    'tf.distribute.get_replica_context().all_reduce("SUM", part) before the term is added.',
+    'tf.distribute.get_replica_context().all_reduce("SUM", part) before the term is added; and divide by the number of '
+    "replicas what is added up once more afterwards.",
 )
 TWICE = Kind(
     "added_up_twice",
