@@ -98,6 +98,15 @@ def test_without_a_line_the_program_is_named() -> None:
     ]
 
 
+def test_what_a_step_begins_with_is_said_in_a_sentence() -> None:
+    """The numbers are a fact below it."""
+    found = Finding("begins_alike", "before step 1, observed 2", None, None, "start", "rate", (), 2.0, 1.0, 0.0)
+    told = diagnostic_of(Verdict("train.py:train", "mirrored-2", (Judgement(found.law, "broken", findings=(found,)),)))
+    assert told is not None
+    assert told.title == "variable 'rate' begins a step with another value than on one device"
+    assert told.facts == (found.text,)
+
+
 @pytest.mark.usefixtures("place")
 def test_without_a_rule_the_line_says_what_is_wrong() -> None:
     """The code is that of the law that is broken; where no line is named it is said why."""

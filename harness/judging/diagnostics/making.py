@@ -122,6 +122,8 @@ def _numbers(found: Finding) -> str:
 
 def _said_of(found: Finding) -> str:
     """What is wrong where no rule says why."""
+    if found.observable == "start" and found.variable is not None:
+        return f"variable {found.variable!r} begins a step with another value than on one device"
     if not _compares(found):
         return found.text
     what = "the loss" if found.observable == "loss" else f"{str(found.observable).removesuffix('s')} {found.variable!r}"
