@@ -11,15 +11,22 @@ __all__ = ["Abstained", "MissingHardware", "NoRoom", "NotReproducible", "Nothing
 class NothingObserved(UsageError):
     """Raised when a program reported nothing and nothing was seen: without observations a run proves nothing."""
 
-    def __init__(self, program: str) -> None:
-        super().__init__(
-            f"{program} observed nothing: it never gave a value to record.step or record.final, and it took no step "
-            "that Lockstep could see by itself, which is a call of a tf.function or of strategy.run in which a "
-            "tf.GradientTape is asked for gradients of variables or an optimizer is given some (no closure of a "
-            "coordinator, nothing on a TPU, and nothing in a thread that the program starts). "
-            "Report at least a loss or variables, for example record.step(loss=loss, variables=model.variables), "
-            "or pass record.keras_callback(model) to fit"
+    def __init__(self, program: str, *, script: bool = False) -> None:
+        step = (
+            "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of variables "
+            "or an optimizer is given some (no closure of a coordinator, nothing on a TPU, and nothing in a thread "
+            "that the program starts)"
         )
+        of_function = (
+            f"it never gave a value to record.step or record.final, and it took no step that Lockstep could see by "
+            f"itself, which is {step}. Report at least a loss or variables, for example "
+            "record.step(loss=loss, variables=model.variables), or pass record.keras_callback(model) to fit"
+        )
+        of_script = (
+            f"it took no step that Lockstep could see, which is {step}. Let the script train in its main thread; what "
+            "has to train elsewhere can be verified as a function train(strategy, record), which reports its steps"
+        )
+        super().__init__(f"{program} observed nothing: {of_script if script else of_function}")
 
 
 class Abstained(LockstepError):

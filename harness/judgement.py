@@ -82,7 +82,8 @@ def judge(
         forced=forced,
     )
     first = verdict.first_divergence
-    verdict = dataclasses.replace(verdict, course=course_of(judged.case, None if first is None else first.step))
+    course = course_of(judged.case, None if first is None else first.step, judged.judgements)
+    verdict = dataclasses.replace(verdict, course=course)
     if diagnose and verdict.outcome == "inconsistent":
         verdict = _diagnosed(verdict, judged, follows=reference.follows)
     return worded(verdict) if parts.last.header.at_once else verdict

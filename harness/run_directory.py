@@ -22,6 +22,8 @@ JUDGED = (
     *("interrupted/*", "interrupted/traces/**/*", *_JOURNALS),
 )
 """Patterns of what is judged or shown when the run is read again."""
+_HALVES = ("traces/**/*.part", "interrupted/traces/**/*.part")
+"""Steps during which their process was killed, see `harness.evidence.steps.store`."""
 
 
 def is_run(directory: Path) -> bool:
@@ -76,4 +78,6 @@ def opened_run(out: str | Path | None) -> Iterator[Path]:
             raise
         raise NotKept(place.path, error) from error
     finally:
+        for half in (half for pattern in _HALVES for half in place.path.glob(pattern)):
+            half.unlink()
         place.unmake()

@@ -13,6 +13,7 @@ from harness.evidence.arrays import arrays_in
 from harness.evidence.checksums import not_as_saved, note_sums
 from harness.evidence.parts import TRACES, Parts, read_parts
 from harness.evidence.reference import Reference, read_reference
+from harness.evidence.steps.store import PART
 from harness.evidence.trace import RunTrace
 from harness.evidence.writing import write_client
 from harness.judging.culprit import Culprit, Looked
@@ -42,7 +43,7 @@ def save_run(directory: Path, verdict: Verdict, reference: Reference | None) -> 
 
 
 def _judged_files(directory: Path) -> list[Path]:
-    return [path for pattern in JUDGED for path in directory.glob(pattern) if path.is_file()]
+    return [path for pattern in JUDGED for path in directory.glob(pattern) if path.is_file() and path.suffix != PART]
 
 
 def _write_reference(folder: Path, reference: Reference) -> None:

@@ -13,6 +13,7 @@ from click.testing import CliRunner
 from harness.judging.explain import all_rules
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
+from tools import mistakes
 from tools import trials as tool
 from tools.trying.cases import FOLDER, Trial, guilty_lines, trials
 from tools.trying.running import Blame, Culprit, Result, as_expected, relabelled
@@ -133,3 +134,19 @@ def test_trials_are_frozen_data() -> None:
     """A trial can be sent to another process and is the same there."""
     trial = Trial("eager", "train_right", "mirrored-2")
     assert msgspec.json.decode(msgspec.json.encode(trial), type=Trial) == trial
+
+
+def test_a_page_shows_no_mistake_twice_and_as_many_codes_as_there_are() -> None:
+    """What is right, or was not found, is on it no more than counted."""
+    told = [
+        ("a", "error[x]: a\n1"),
+        ("a", "error[y]: a\n1\n2"),
+        *((f"b{number}", "error[x]: b") for number in range(30)),
+    ]
+    results = [_result(name=str(number), mistake=name, diagnostic=text) for number, (name, text) in enumerate(told)]
+    results += [_result(mistake="c", diagnostic="error[y]: c"), _result(mistake=None, outcome="consistent")]
+    page = mistakes.section(results)
+    assert "diagnostics of 33 trials have 1 lines in the median, and 3 at most" in page
+    assert page.count("\n## ") == 20
+    assert page.count("## A\n") == 1
+    assert "error[y]: c" in page

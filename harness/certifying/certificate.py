@@ -112,7 +112,7 @@ def _told(trial: Trial) -> str:
     return f"{trial.name}: {1000 * trial.seconds_per_step:.2f} ms a step, {same}{peak}"
 
 
-def certificate_page(certificate: Certificate) -> str:
+def certificate_page(certificate: Certificate, again: str = "") -> str:
     """Render the page."""
     slowest = max((trial.seconds_per_step or 0.0 for trial in certificate.trials), default=0.0)
-    return rendered("certificate.html", certificate=certificate, slowest=slowest or 1.0)
+    return rendered("certificate.html", again=again, certificate=certificate, slowest=slowest or 1.0)

@@ -60,6 +60,10 @@ class _Commands(click.Group):
         "watch": "Run a training that leaves evidence of some steps, for `lockstep judge`.",
     }
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["arguments"] = tuple(args)
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(self._HELP)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,17 @@ import click
 
 from simulator import UsageError
 
-__all__ = ["check_written", "write_page", "write_trace", "write_verdicts"]
+__all__ = ["again", "check_written", "write_page", "write_trace", "write_verdicts"]
 
 # What stands near the beginning of each.
 _PAGE, _TRACE = b"<title>Lockstep ", b'"traceEvents":'
 _BEGINNING_BYTES = 512
+
+
+def again() -> str:
+    """The command under way, as a line that can be pasted anywhere."""
+    context = click.get_current_context().find_root()
+    return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(['lockstep', *context.meta['arguments']])}"
 
 
 def check_written(page: Path | None, trace: Path | None) -> None:
@@ -59,7 +66,7 @@ def write_verdicts(path: Path, verdicts: Sequence[tuple[dict[str, Any], Path]]) 
     for verdict, directory in verdicts:
         with reading(directory):
             runs.append(Verified.of(verdict, read_timelines(directory), directory))
-    write_page(path, verified_page(runs))
+    write_page(path, verified_page(runs, again()))
 
 
 def write_trace(path: Path, data: bytes) -> None:

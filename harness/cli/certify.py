@@ -9,6 +9,7 @@ import msgspec
 
 from harness.cli._exits import Exit
 from harness.cli._options import timeout_option
+from harness.cli._output_files import again
 from harness.cli._terminal_width import show
 
 __all__ = ["certify"]
@@ -73,7 +74,7 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
     name, text = "rehearsal" if rehearse else "certificate", "\n".join(found.lines())
     (directory / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(found.to_json())))
     (directory / f"{name}.txt").write_text(f"{text}\n")
-    (directory / f"{name}.html").write_text(certificate_page(found))
+    (directory / f"{name}.html").write_text(certificate_page(found, again()))
     if as_json:
         click.echo(msgspec.json.encode(found.to_json()))
     else:

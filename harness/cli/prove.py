@@ -11,7 +11,7 @@ import msgspec
 
 from harness.cli._exits import Exit, of_proof, worst
 from harness.cli._options import html_option, timeout_option
-from harness.cli._output_files import check_written, write_page
+from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import columns, show
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def _prove(programs: tuple[str, ...], options: dict[str, Any]) -> int:
     if options["html"] is not None:
         from harness.report.pages import proofs_page
 
-        write_page(options["html"], proofs_page(proofs))
+        write_page(options["html"], proofs_page(proofs, again()))
     return worst(codes) if codes else Exit.FINE
 
 

@@ -109,13 +109,13 @@ def _holds_runs(directory: Path) -> bool:
 def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> None:
     if html is None and trace is None:
         return
-    from harness.cli._output_files import write_page, write_trace
+    from harness.cli._output_files import again, write_page, write_trace
     from harness.damaged_files import reading
     from harness.report.timeline import read_timelines, timeline_page, trace_json
 
     with reading(directory):
         timelines = read_timelines(directory)
-        page = None if html is None else timeline_page(timelines)
+        page = None if html is None else timeline_page(timelines, again())
         data = None if trace is None else trace_json(timelines)
     if html is not None and page is not None:
         write_page(html, page)
@@ -143,14 +143,14 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
 
 
 def _matrix(directory: Path, html: Path | None, form: str) -> int:
-    from harness.cli._output_files import write_page
+    from harness.cli._output_files import again, write_page
     from harness.damaged_files import reading
     from harness.report.diff import read_matrix
     from harness.report.pages import matrix_page
 
     matrix = read_matrix(directory)
     with reading(directory):
-        page = None if html is None else matrix_page(matrix)
+        page = None if html is None else matrix_page(matrix, again())
         shown = matrix.to_json().decode() if form == "json" else "\n".join(_matrix_lines(matrix))
         failed = list(_failed(matrix))
     if html is not None and page is not None:

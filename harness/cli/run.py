@@ -22,7 +22,7 @@ from harness.cli._options import (
     restart_options,
     timeout_option,
 )
-from harness.cli._output_files import check_written, write_page
+from harness.cli._output_files import again, check_written, write_page
 from harness.cli._saved_job import Job, check_place
 from harness.cli._terminal_width import show
 from harness.report.timeline import timeline_page
@@ -141,7 +141,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         state = "ended well" if failure is None else "failed"
         show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan, done.recovery)}")
     if options["html"] is not None and done.timeline is not None:
-        write_page(options["html"], timeline_page([done.timeline]))
+        write_page(options["html"], timeline_page([done.timeline], again()))
     if done.not_kept is not None:
         show(str(done.not_kept), err=True)
     if failure is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ import msgspec
 from harness.cli._exits import Exit
 from harness.cli._options import (
     NEEDED_AND_SPARE,
+    html_option,
     machines_options,
     network_option,
     out_option,
@@ -22,9 +24,11 @@ from harness.cli._options import (
     timeout_option,
     try_out,
 )
+from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
+    from harness.report.timeline import Timeline
     from harness.search import Acceptance, Hunt, PlanOutcome, Search, Subject
     from harness.search.corpus import Corpus
     from harness.search.plan_strategy import Space
@@ -93,6 +97,7 @@ Exit codes:
 @click.option("--exact", is_flag=True, help="Allow for no rounding: every intermediate value is exactly representable.")
 @timeout_option("Seconds for each run with its restarts.", 120.0)
 @out_option("Where the test is written.", Path("lockstep-found"))
+@html_option("Write what was tried and found as a page.")
 @click.option("--json", "as_json", is_flag=True, help="Print the outcome as JSON.")
 def search(program: str, **options: Any) -> int:
     """Search for a plan of faults that FUNCTION(strategy, record) does not survive.
@@ -121,7 +126,7 @@ def search(program: str, **options: Any) -> int:
 
 def _search(program: str, options: dict[str, Any]) -> int:
     from harness.running.machine_files import on_machines
-    from harness.search import Acceptance, subject_of
+    from harness.search import subject_of
     from harness.search.corpus import Corpus, read_corpus, write_corpus
     from harness.search.plan_strategy import Space
     from harness.search.profiles import choose_kinds, profile_of
@@ -130,7 +135,6 @@ def _search(program: str, options: dict[str, Any]) -> int:
     from harness.subject.machines import Over
     from harness.subject.strategies import strategy_case
     from simulator import FaultPlan
-    from simulator.units import parse_duration
 
     over = Over.of(**placing(options))
     case = strategy_case(options["strategy"], network=options["network"], over=over)
@@ -138,10 +142,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
     wanted = [word.strip() for word in (options["kinds"] or "").split(",") if word.strip()]
     kinds = choose_kinds(wanted, topology, room)
     began = time.monotonic()
-    for key in ("budget", "chaos"):
-        parse_duration(options[key], key)
-    acceptance = Acceptance.parse(options["accept"])
-    try_out(options["out"])
+    acceptance = _checked(options)
     with on_machines(case):
         subject = subject_of(
             program,
@@ -158,7 +159,8 @@ def _search(program: str, options: dict[str, Any]) -> int:
 
         folder, name = options["corpus"], name_of_test(program, case.name)
         corpus = Corpus() if folder is None else read_corpus(folder, name)
-        searching = _searching(subject, space, options, began, acceptance, corpus)
+        page = None if options["html"] is None else _Page()
+        searching = _searching(subject, space, options, began, acceptance, corpus, page)
         interrupted, seconds = False, 0.0
         try:
             # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
@@ -178,34 +180,85 @@ def _search(program: str, options: dict[str, Any]) -> int:
             click.echo("interrupted; what was found so far:", err=True)
         if folder is not None:
             write_corpus(folder, name, corpus)
-    return _reported(program, options, subject, searching, seconds, interrupted=interrupted)
+    return _reported(program, options, subject, searching, seconds, page, interrupted=interrupted)
+
+
+def _checked(options: dict[str, Any]) -> Acceptance:
+    """How often a plan has to fail, after all that can be wrong about options has been looked at."""
+    from harness.search import Acceptance
+    from simulator.units import parse_duration
+
+    for key in ("budget", "chaos"):
+        parse_duration(options[key], key)
+    acceptance = Acceptance.parse(options["accept"])
+    try_out(options["out"])
+    check_written(options["html"], None)
+    return acceptance
 
 
 def _searching(
-    subject: Subject, space: Space, options: dict[str, Any], began: float, acceptance: Acceptance, corpus: Corpus
+    subject: Subject,
+    space: Space,
+    options: dict[str, Any],
+    began: float,
+    acceptance: Acceptance,
+    corpus: Corpus,
+    page: _Page | None,
 ) -> Search:
-    from harness.search import Search
+    from harness.search import Search, describe_plan
     from simulator.units import parse_duration
 
     def run(plan: FaultPlan) -> PlanOutcome:
-        return subject.run(plan, seconds=max(1.0, searching.left))
+        seconds = max(1.0, searching.left)
+        return subject.run(plan, seconds=seconds) if page is None else page.run(subject, plan, seconds)
+
+    def say(why: str, number: int, plan: FaultPlan, outcome: PlanOutcome) -> None:
+        label = f"{number if why == 'plan' else '-':>4}"
+        show(f"{label}  {describe_plan(plan)}: {outcome.summary}", err=True)
+        if page is not None:
+            page.runs.append((label, describe_plan(plan), outcome.failed, outcome.summary))
 
     budget = parse_duration(options["budget"], "budget")
-    searching = Search(run, space, budget, options["seed"], options["plans"], None, corpus, began, acceptance, _say)
+    searching = Search(run, space, budget, options["seed"], options["plans"], None, corpus, began, acceptance, say)
     return searching
 
 
-def _say(why: str, number: int, plan: FaultPlan, outcome: PlanOutcome) -> None:
-    from harness.search import describe_plan
+@dataclass
+class _Page:
+    """What `--html` shows: each run, and the timelines of those that failed, by their plan."""
 
-    label = f"{number:4}" if why == "plan" else "   -"
-    show(f"{label}  {describe_plan(plan)}: {outcome.summary}", err=True)
+    runs: list[tuple[str, str, bool, str]] = field(default_factory=list)
+    timelines: dict[str, list[Timeline]] = field(default_factory=dict)
+
+    def run(self, subject: Subject, plan: FaultPlan, seconds: float) -> PlanOutcome:
+        """Run a plan, and draw the run if it failed; not the one whose step was watched afterwards."""
+        from harness.report.timeline import read_timelines
+        from simulator.machines.local.scratch import scratch
+
+        with scratch("page") as kept:
+            outcome = subject.run(plan, kept / "run", seconds)
+            if outcome.failed:
+                self.timelines[plan.to_json()] = read_timelines(kept / "run")[:1]
+        return outcome
+
+    def write(self, file: Path, plan: FaultPlan | None, coverage: object, **told: Any) -> None:
+        from harness.report.pages import search_page
+
+        drawn = [] if plan is None else self.timelines.get(plan.to_json(), [])
+        write_page(file, search_page(drawn, again(), runs=self.runs, coverage=str(coverage), **told))
 
 
 def _reported(
-    program: str, options: dict[str, Any], subject: Subject, searching: Search, seconds: float, *, interrupted: bool
+    program: str,
+    options: dict[str, Any],
+    subject: Subject,
+    searching: Search,
+    seconds: float,
+    page: _Page | None,
+    *,
+    interrupted: bool,
 ) -> int:
-    from harness.search import describe_plan, write_test
+    from harness.search import write_test
 
     hunt = searching.hunt
     # Interrupted while it was shrunk, a failing plan is worth a test as it is.
@@ -215,20 +268,28 @@ def _reported(
     lacking = None if interrupted or hunt.tried else _why_nothing_was_tried(hunt, options, seconds)
     if plan is not None and outcome is not None:
         path = write_test(options["out"], program, subject.case.name, plan, outcome, _kept(options))
+    headline, failing = _summary(hunt) if lacking is None else f"nothing was searched: {lacking}", ""
+    if plan is not None and outcome is not None:
+        failing = f"{_how_it_fails(hunt, plan, outcome, options['budget'])}\n\n{outcome}\n\nwritten to {path}"
     if options["as_json"]:
         click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
     else:
-        show(_summary(hunt) if lacking is None else f"nothing was searched: {lacking}")
-        if hunt.tried:
-            show(str(hunt.coverage))
-        if plan is not None and outcome is not None:
-            how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
-            if hunt.found is not None and not hunt.found.whole:
-                how += f"; the budget of {options['budget']} ended before it was shrunk, and less may do as well"
-            show(f"fails ({how}): {describe_plan(plan)}{_done_there(outcome)}\n\n{outcome}\n\nwritten to {path}")
+        show("\n".join(filter(None, (headline, str(hunt.coverage) if hunt.tried else "", failing))))
+    if page is not None:
+        told = {"program": program, "strategy": subject.case.name, "headline": headline, "failing": failing}
+        page.write(options["html"], plan, hunt.coverage, tried=hunt.tried, **told)
     if path is not None:
         return Exit.INCONSISTENT
     return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED
+
+
+def _how_it_fails(hunt: Hunt, plan: FaultPlan, outcome: PlanOutcome, budget: str) -> str:
+    from harness.search import describe_plan
+
+    how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
+    if hunt.found is not None and not hunt.found.whole:
+        how += f"; the budget of {budget} ended before it was shrunk, and less may do as well"
+    return f"fails ({how}): {describe_plan(plan)}{_done_there(outcome)}"
 
 
 def _done_there(outcome: PlanOutcome) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -341,15 +342,11 @@ def _one(
         _show_known(error, case, err=True)
         tasks, failed = _tasks(error) if isinstance(error, RunFailed) else {}, _failed(program, named, case, error)
         return Exit.FAILED, _not_judged(failed, asked, str(error), tasks), failed
+    verdict = dataclasses.replace(verdict, strict=options["strict"])
     show_verdict(verdict, options["form"], verbose=options["verbose"])
     if options["form"] == TEXT:
         _show_known(verdict, case)
-    code = of_outcome(verdict.outcome)
-    proof = verdict.proof
-    if options["strict"] and proof is not None and proof.status == "conditional" and not proof.is_met:
-        code = worst((code, Exit.INCONSISTENT))
-    if options["strict"] and verdict.conditions:
-        code = worst((code, Exit.INCONSISTENT))
+    code = Exit.INCONSISTENT if verdict.denied else of_outcome(verdict.outcome)
     plain = verdict.to_json()
     if options["fix"] and verdict.outcome == "inconsistent":
         cure = tried(verdict, program, named, case, asked)

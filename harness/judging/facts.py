@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, TypeVar
 
 from harness.evidence.observed import OBSERVABLES
-from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, by_proof
+from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, by_proof, given
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
 from harness.judging.explain.not_broadcast import BEGUN_APART
@@ -51,7 +51,7 @@ class Facts:
     are wrong then, also where that was asked afterwards. `looked` says what was seen of the operations of the first
     wrong step, where they were watched. `proof` says, where that was asked, whether the step is right for every batch.
     `course` is how the losses went, for pages. `environments` says what run and reference had installed, where the
-    reference is of another environment.
+    reference is of another environment. `strict` is whether nothing may be taken as given.
     """
 
     program: str
@@ -76,6 +76,16 @@ class Facts:
     course: Course | None = None
     environments: Environments | None = None
     conditions: tuple[Condition, ...] = ()
+    strict: bool = False
+
+    @property
+    def denied(self) -> tuple[str, ...]:
+        """What is taken as given of a consistent run although nothing may be."""
+        if not self.strict or self.outcome != "consistent":
+            return ()
+        claim = self.claim
+        unmet = claim is not None and claim.status == "conditional" and not claim.is_met
+        return (*given(self.conditions), *((claim.short.removeprefix("and "),) if claim is not None and unmet else ()))
 
     @property
     def culprit(self) -> Culprit | None:

@@ -1,49 +1,39 @@
-"""Self-contained HTML pages: a matrix whose cells open their verdicts, verified runs, and proofs."""
+"""Self-contained HTML pages: a matrix whose cells open their verdicts, verified runs, proofs, and searches."""
 
 from __future__ import annotations
 
 import math
-import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from harness.relations import Proof
-from harness.report.matrix import Cell, Matrix
+from harness.report.matrix import Matrix
 from harness.report.templates import rendered
 from harness.report.timeline import Timeline
 from harness.report.timeline.drawing import draw
 
-__all__ = ["StepTold", "Verified", "judged_page", "matrix_page", "proofs_page", "verified_page"]
+__all__ = ["StepTold", "Verified", "judged_page", "matrix_page", "proofs_page", "search_page", "verified_page"]
 
-# A cell is the darker the more of its bound it has used: at a thousandth, a hundredth, a tenth.
-_SHADES = (1e-3, 1e-2, 1e-1)
 # Of the end of each log.
 _LOG_BYTES_MAX = 20_000
 
 
-def matrix_page(matrix: Matrix) -> str:
+def matrix_page(matrix: Matrix, again: str = "") -> str:
     """Colours say how much of a bound was used; there are filters, and cells that open their verdicts."""
     table = [cell for cell in matrix.cells if cell.strategy]
     # By number, since names may hold anything.
     numbers = {id(cell): number for number, cell in enumerate(matrix.cells)}
     return rendered(
         "matrix.html",
+        again=again,
         matrix=matrix,
         rows=list(dict.fromkeys(cell.row for cell in table)),
         columns=list(dict.fromkeys(cell.strategy for cell in table)),
         cells={(cell.row, cell.strategy): cell for cell in table},
         number=lambda cell: numbers[id(cell)],
-        shade=_shade,
     )
-
-
-def _shade(cell: Cell) -> int:
-    """From 0, exact or without numbers, to 4."""
-    if not isinstance(cell.ratio, int | float) or cell.ratio <= 0 or not math.isfinite(cell.ratio):
-        return 0
-    return 1 + sum(cell.ratio >= least for least in _SHADES)
 
 
 @dataclass(frozen=True)
@@ -60,20 +50,11 @@ class Verified:
         logs = {str(path.relative_to(directory)): _end(path) for path in sorted(directory.glob("**/logs/*.log"))}
         return cls(verdict, tuple(timelines), logs)
 
-    @property
-    def command(self) -> str | None:
-        """What verifies this again; of a script the verdict does not have its arguments."""
-        program, strategy = self.verdict["program"], self.verdict["strategy"]
-        if ":" not in program:
-            return None
-        exact = " --exact" if self.verdict.get("tier") == "exact" else ""
-        return f"lockstep verify {shlex.quote(program)} --strategy {shlex.quote(strategy)}{exact}"
 
-
-def verified_page(runs: Sequence[Verified]) -> str:
+def verified_page(runs: Sequence[Verified], again: str = "") -> str:
     """For each strategy the verdict, its losses, timeline and logs."""
     drawn = [(run, [(timeline, draw(timeline)) for timeline in run.timelines]) for run in runs]
-    return rendered("verified.html", drawn=drawn)
+    return rendered("verified.html", again=again, drawn=drawn)
 
 
 def _end(path: Path) -> str:
@@ -84,9 +65,9 @@ def _end(path: Path) -> str:
     return text if size <= _LOG_BYTES_MAX else f"... ({size - _LOG_BYTES_MAX} bytes before)\n{text}"
 
 
-def proofs_page(proofs: Sequence[Proof]) -> str:
+def proofs_page(proofs: Sequence[Proof], again: str = "") -> str:
     """For each strategy whether a step is right for every batch, and what that rests on."""
-    return rendered("proofs.html", proofs=proofs)
+    return rendered("proofs.html", again=again, proofs=proofs)
 
 
 @dataclass(frozen=True)
@@ -124,3 +105,15 @@ def judged_page(steps: Sequence[StepTold], summary: str) -> str:
         told = [each for each in found if each.outcome != "consistent"]
         starts.append({"number": number, "steps": found, "course": course, "told": told})
     return rendered("judged.html", starts=starts, summary=summary)
+
+
+def search_page(timelines: Sequence[Timeline], again: str = "", **told: Any) -> str:
+    """What a search has tried, and of what it has found all that there is.
+
+    Args:
+        timelines: of a run that failed.
+        again: as of `rendered`.
+        told: `program` and `strategy`, `headline`, `coverage`, whether anything was `tried`, what is `failing`, and of
+            each of the `runs` its number, plan, whether it failed, and outcome.
+    """
+    return rendered("search.html", again=again, drawn=[(each, draw(each)) for each in timelines], **told)

@@ -135,7 +135,7 @@ def run_once(
     _check_finished(case, result)
     # A process that was started again may have had nothing left to do.
     if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
-        raise NothingObserved(program.name)
+        raise NothingObserved(program.name, script=program.script is not None)
     return result
 
 

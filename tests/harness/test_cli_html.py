@@ -26,8 +26,8 @@ def fails(strategy, record):
     raise ValueError("no data")
 """
 
-# Which journal a timeline was drawn from.
-_PATHS = re.compile(r"[^ <>\"]*journal\.jsonl|<h2>.*</h2>")
+# Which journal a timeline was drawn from, and by which command.
+_PATHS = re.compile(r"[^ <>\"]*journal\.jsonl|<h2>.*</h2>|<pre>cd .*</pre>")
 
 
 def _invoke(*arguments: object) -> Result:
@@ -45,6 +45,7 @@ def test_a_run_is_drawn_as_report_draws_it(tmp_path: Path) -> None:
     assert text.startswith("<!DOCTYPE html>")
     assert "<title>Lockstep " in text
     assert "worker:1" in text
+    assert f"<pre>cd {Path.cwd()} &amp;&amp; lockstep run --worker 2 --quiet --html {page} --out " in text
     again = tmp_path / "again.html"
     assert _invoke("report", out, "--html", again).return_value == 0
     assert _PATHS.sub("", again.read_text()) == _PATHS.sub("", text)
@@ -80,6 +81,7 @@ def test_proofs_are_a_page(tmp_path: Path) -> None:
     ("run", "--worker", 1, "--", "true"),
     ("verify", "train.py:right"),
     ("prove", "train.py:right"),
+    ("search", "train.py:right", "--strategy", "default"),
 ])  # fmt: skip
 def test_another_file_is_not_written_over(command: tuple[object, ...], tmp_path: Path) -> None:
     """It is said before anything starts."""

@@ -68,7 +68,9 @@ def _search(*arguments: str) -> Result:
 
 def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tmp_path: Path) -> None:
     """Exit code 1; what is written fails for as long as the defect is there, and passes when it is not."""
-    result = _search(f"{train}:forgetful", *OPTIONS, "--budget", "60s", "--out", str(tmp_path / "found"))
+    page = tmp_path / "page.html"
+    out = ("--out", str(tmp_path / "found"), "--html", str(page))
+    result = _search(f"{train}:forgetful", *OPTIONS, "--budget", "60s", *out)
     assert result.return_value == 1, result.output
     assert "kill local:0 step=1: survived (1 restart" in result.stderr
     assert "fails (1 of 1 runs): kill local:0 step=2" in result.stdout
@@ -76,6 +78,14 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
     assert "record.directory held 1 file (steps)" in " ".join(result.stdout.split())
     written = tmp_path / "found" / "test_found_forgetful_default.py"
     assert f"written to {written}" in result.stdout
+    shown = page.read_text()
+    for told in (
+        "error[restarted_from_scratch]",
+        '<td>kill local:0 step=2</td><td class="FAIL">',
+        "<svg",
+        "--budget 60s",
+    ):
+        assert told in shown
     # What pytest collects from it is called here: a pytest of its own would import TensorFlow once more.
     test = _executed(written)["test_found_forgetful_default"]
     assert _collected(written) == [f"{written.name}::test_found_forgetful_default"]

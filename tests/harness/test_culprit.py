@@ -19,6 +19,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Step
 from harness.evidence.watched_step import WatchedStep
 from harness.judging.culprit import Culprit, Looked, NoCulprit, WrongReport, find_culprit
+from harness.judging.culprit.kinds import BRANCH, NO_SUM, TWICE
 from harness.judging.verdict import Verdict
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
@@ -132,8 +133,22 @@ def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
     run, reference = watched(_program(_sum, factor=0.5), _X, *_EVEN)
     found = find_culprit([run], reference, [])
     assert isinstance(found, Culprit)
-    assert (found.line, found.op) == (9, "CollectiveReduceV2")
+    assert (found.line, found.op, found.kind) == (9, "CollectiveReduceV2", NO_SUM.code)
     assert "not their sum" in found.relation
+
+
+@pytest.mark.parametrize(("factor", "kind"), [(1.0, TWICE.code), (0.5, None)])
+def test_what_is_the_same_in_all_replicas_is_not_added_up(factor: float, kind: str | None) -> None:
+    """The sum's line is named; a mean changes nothing."""
+
+    def program(steps: Steps) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        penalty = steps.each("L2Loss", 5, lambda w: np.float32((w**2).sum()), w)
+        steps.assign(10, "w", steps.summed(9, penalty, factor))
+
+    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
+    assert getattr(found, "kind", None) == kind
+    assert kind is None or (isinstance(found, Culprit) and found.line == 9)
 
 
 def test_a_report_that_is_a_mean_of_parts_is_its_reduction_s_line() -> None:
@@ -264,6 +279,7 @@ def test_a_branch_that_one_replica_takes_is_the_line_in_it() -> None:
     found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
     assert isinstance(found, Culprit)
     assert found.line == 6
+    assert found.kind == BRANCH.code
     assert "only replica 0 came here" in found.relation
     alike = find_culprit(*_one(watched(functools.partial(program, everyone=True), _X, *_EVEN)), [])
     assert isinstance(alike, NoCulprit)

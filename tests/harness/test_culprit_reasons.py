@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -86,6 +87,20 @@ def test_what_values_prove_has_a_kind() -> None:
     assert _kind(5.0, (3.0, 4.0), (), (rows,)) is EXAMPLES
     assert _kind(5.0, (2.0, 3.0), {Relation(PARTIAL)}, (rows,)) is None
     assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp") is UPDATE
+
+
+@pytest.mark.parametrize(("op", "dtype", "kind"), [
+    ("TopKV2", np.int32, EXAMPLES),
+    ("TopKV2", np.float32, PARTS),
+    ("Tanh", np.int32, None),
+])  # fmt: skip
+def test_how_many_are_taken_is_no_part_of_a_sum(op: str, dtype: Any, kind: MistakeKind | None) -> None:
+    """The k of all replicas may add up to that of one device; each has chosen among its own examples."""
+    scene = _scene(1.0, (1.0, 1.0), (), ({Relation(SPLIT)},), op=op, zone=REPLICA)
+    k = (frozenset({Relation(PARTIAL)}), np.asarray(4, dtype), [np.asarray(2, dtype)] * 2)
+    values = {"value": np.ones(4, np.float32), "parts": [np.ones(2, np.float32)] * 2}
+    found = reasons._proved(replace(scene, inputs=(*scene.inputs, k), **values))
+    assert (None if found is None else found[0]) is kind
 
 
 @pytest.mark.parametrize(

@@ -98,6 +98,15 @@ def test_without_a_line_the_program_is_named() -> None:
     ]
 
 
+def test_what_a_step_begins_with_is_said_in_a_sentence() -> None:
+    """The numbers are a fact below it."""
+    found = Finding("begins_alike", "before step 1, observed 2", None, None, "start", "rate", (), 2.0, 1.0, 0.0)
+    told = diagnostic_of(Verdict("train.py:train", "mirrored-2", (Judgement(found.law, "broken", findings=(found,)),)))
+    assert told is not None
+    assert told.title == "variable 'rate' begins a step with another value than on one device"
+    assert told.facts == (found.text,)
+
+
 @pytest.mark.usefixtures("place")
 def test_without_a_rule_the_line_says_what_is_wrong() -> None:
     """The code is that of the law that is broken; where no line is named it is said why."""
@@ -290,6 +299,21 @@ def test_a_form_of_nothing_wrong_is_whole(form: str) -> None:
         "junit": lambda: ET.fromstring(text).find("testsuite/testcase") is not None,
     }
     assert whole[form]()
+
+
+@pytest.mark.parametrize(("strict", "conditions", "denied"), [
+    (True, (Condition(ORDER, "the run's own order"),), True),
+    (True, (), False),
+    (False, (Condition(ORDER, "the run's own order"),), False),
+])  # fmt: skip
+def test_what_strict_denies_is_the_headline(strict: bool, conditions: tuple[Condition, ...], denied: bool) -> None:
+    """In each form; without --strict, or without a condition, the run is consistent."""
+    held = Judgement("loss_matches_reference", "held", suffices=True)
+    verdict = Verdict("train.py:train", "mirrored-2", (held,), conditions=conditions, strict=strict)
+    assert verdict.consistent
+    assert verdict.headline.startswith("error[only_given_conditions]: the run is consistent only given") is denied
+    assert ("  = note: given the run's own order" in text_of(verdict).replace("\n = ", "\n  = ")) is denied
+    assert (verdict.to_json()["diagnostic"] is not None) is denied
 
 
 def test_each_code_says_something() -> None:

@@ -88,6 +88,22 @@ def test_a_folder_of_a_strategy_that_is_not_ours_is_refused(project: Path, tmp_p
         assert len(_files(tmp_path / place)) - (place == "empty") == 1
 
 
+def test_half_a_step_does_not_stay(tmp_path: Path) -> None:
+    """A process leaves one that is killed while it writes it, also where the command is interrupted."""
+    steps = tmp_path / "out" / "interrupted" / "traces" / "local-0.steps"
+
+    def interrupted() -> None:
+        with opened_run(tmp_path / "out"):
+            steps.mkdir(parents=True)
+            for name in ("1.step", "2.part"):
+                (steps / name).touch()
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [path.name for path in steps.iterdir()] == ["1.step"]
+
+
 def test_an_earlier_run_is_replaced_and_files_beside_it_stay(tmp_path: Path) -> None:
     """What the marker lists goes; what the user has put there since does not."""
     place = tmp_path / "out"

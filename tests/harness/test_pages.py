@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from harness.judging.laws import judge_all
+from harness.judging.laws.protocol import judged
 from harness.judging.losses import course_of
+from harness.judging.verdict import _strict
 from harness.report import Cell, Matrix
 from harness.report.matrix import markdown
 from harness.report.pages import Verified, matrix_page, verified_page
@@ -25,7 +29,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 
 def _verdict(**changes: Any) -> dict[str, Any]:
     """A verdict in its JSON form that is wrong in its loss, with everything that a page shows."""
-    course = course_of(exact_case(loss_factor=4.0, per_replica_loss=True), 1)
+    case = exact_case(loss_factor=4.0, per_replica_loss=True)
+    course = course_of(case, 1, judge_all(case))
     assert course is not None
     return {
         "program": "train.py:train",
@@ -56,7 +61,7 @@ def _verdict(**changes: Any) -> dict[str, Any]:
             "expected": "1",
         },
         "ledger": ["step  local:0", f"1     {HOSTILE}"],
-        "course": course.to_json(),
+        "course": _strict(course.to_json()),
         "diagnostic": {
             "severity": "error",
             "code": "loss_times_replicas",
@@ -125,7 +130,8 @@ def test_the_course_has_losses_and_shares() -> None:
 
 def test_a_page_of_verdicts_has_all_there_is() -> None:
     """Culprit, cure, losses, replicas, ledger, logs and the command that makes it again; what is text stays text."""
-    page = verified_page([Verified(_verdict(), (), {"logs/local-0.log": HOSTILE})])
+    again = "cd /tmp && lockstep verify train.py:train --exact"
+    page = verified_page([Verified(_verdict(), (), {"logs/local-0.log": HOSTILE})], again)
     for wanted in (
         "culprit: train.py:3",
         "error[loss_times_replicas]: the loss is too large",
@@ -134,10 +140,28 @@ def test_a_page_of_verdicts_has_all_there_is() -> None:
         "Replicas at step 1",
         "step  local:0",
         "logs/local-0.log",
-        "lockstep verify train.py:train --strategy mirrored-2 --exact",
+        again.replace("&", "&amp;"),
+        '<td class="FAIL" title="step 1: inf of the bound">✗</td>',
+        "<title>Lockstep verdicts</title>",
     ):
         assert wanted in page
     assert HOSTILE not in page
+
+
+def test_errors_are_the_worst_of_each_span() -> None:
+    """Of the values that come nearest to their bounds, and nothing where no error of a step has a bound."""
+    ratios: dict[tuple[int | None, str], float]
+    ratios = {(step, name): step / by for step in range(1, 121) for name, by in (("w", 240.0), ("b", 100.0))}
+    law = replace(judged("variables_match_reference", 1, ()), ratios={**ratios, (None, "w"): 9.0})
+    course = course_of(exact_case(), None, [law])
+    assert course is not None
+    assert course.errors is not None
+    assert list(course.errors.ratios) == ["variables b", "variables w"]
+    assert course.errors.spans[:2] == ((1, 2), (3, 4))
+    assert (len(course.errors.spans), course.errors.ratios["variables w"][0]) == (60, 2 / 240)
+    without = course_of(exact_case(), None, [replace(law, ratios={(None, "w"): 9.0})])
+    assert without is not None
+    assert without.errors is None
 
 
 def test_markdown_shows_failures_first_and_keeps_text_text() -> None:

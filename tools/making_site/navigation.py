@@ -51,6 +51,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/proof-tables",
         "docs/faults-measured",
         "docs/culprits",
+        "docs/mistakes",
         "docs/sweep",
         "docs/soak",
         "docs/checkpoint-sweeps",

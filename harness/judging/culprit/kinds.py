@@ -69,7 +69,9 @@ WHOLE = MistakeKind(
     "counted_by_each_replica",
     "each replica adds the whole of a term that is the same in all of them, and the replicas are then added up",
     "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does, or add it once, after the "
-    "sum over the replicas.",
+    "sum over the replicas. What each replica reads for itself, such as a count so far, needs the whole instead: "
+    'tf.distribute.get_replica_context().all_reduce("SUM", part) before the term is added; and divide by the number of '
+    "replicas what is added up once more afterwards.",
 )
 TWICE = MistakeKind(
     "added_up_twice",
@@ -81,13 +83,16 @@ NO_SUM = MistakeKind(
     "parts_not_added_up",
     "the parts of the replicas add up to what is right, and something else than their sum is made of them",
     "Reduce parts of a sum with SUM: strategy.reduce(tf.distribute.ReduceOp.SUM, ...), all_reduce with SUM, or "
-    "aggregation=tf.VariableAggregation.SUM. MEAN is for what each replica has whole.",
+    "aggregation=tf.VariableAggregation.SUM. MEAN is for what each replica has whole. What was added up before needs "
+    "no second sum.",
 )
 UPDATE = MistakeKind(
     "updated_by_each_replica",
     "each replica updates its copy of a variable by a part of its own",
     'Add up what is assigned: tf.distribute.get_replica_context().all_reduce("SUM", update), or make the variable with '
-    "aggregation=tf.VariableAggregation.SUM; all_reduce with MEAN where each replica has a mean of its own examples.",
+    "aggregation=tf.VariableAggregation.SUM; all_reduce with MEAN where each replica has a mean of its own examples. "
+    "A variable that all replicas share, such as one made outside of the scope, is given the sum once: after "
+    "strategy.run, in the cross-replica context.",
 )
 BRANCH = MistakeKind(
     "branch_of_each_replica",

@@ -34,6 +34,8 @@ __all__ = ["reason"]
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 _SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
+_CHOOSING = ("TopK", "TopKV2")
+"""They choose among examples, so that what each replica has is no part of what one device has."""
 _ROUNDED = 1e-2
 """A factor is told as a whole number if the values have it but for this share."""
 _NUMBERS = {2: "two", 3: "three", 4: "four"}
@@ -236,7 +238,10 @@ def _before_the_sum(scene: _Scene) -> str | None:
     """What is no sum, of parts that have not been added up: a norm, a threshold, a product of two parts."""
     if scene.relations or scene.op.zone != REPLICA:
         return None
-    for relations, _, _ in scene.inputs:
+    rows = any(_is_split(relations) for relations, _, _ in scene.inputs)
+    for relations, value, _ in scene.inputs:
+        if rows and value.dtype.kind in "iu":
+            continue  # how many of the rows are meant, such as the k of a top_k
         if any(each.kind == PARTIAL for each in relations) and not any(
             each.kind in (REPLICATED, SPLIT) for each in relations
         ):
@@ -257,7 +262,7 @@ def _own_extreme(scene: _Scene) -> str | None:
 def _own_examples(scene: _Scene) -> str | None:
     if scene.relations or not any(_is_split(relations) for relations, _, _ in scene.inputs):
         return None
-    if scene.value is not None and scene.value.ndim and scene.parts:
+    if scene.value is not None and scene.value.ndim and scene.parts and scene.op.type not in _CHOOSING:
         rows = sum(part.shape[0] for part in scene.parts if part.ndim)
         if rows == scene.value.shape[0] and all(part.shape[1:] == scene.value.shape[1:] for part in scene.parts):
             return None  # each has what is computed of its own examples

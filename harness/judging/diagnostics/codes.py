@@ -9,7 +9,7 @@ from importlib import import_module
 
 from harness.judging import laws
 from harness.judging.culprit.kinds import KINDS
-from harness.judging.diagnostics.from_verdict import NOT_JUDGED, REFUTED
+from harness.judging.diagnostics.from_verdict import DENIED, NOT_JUDGED, REFUTED
 from harness.judging.explain import all_rules, says
 from harness.judging.explain.causes import all_causes
 from harness.judging.known_issues import registry
@@ -21,6 +21,10 @@ _OTHERS = {
     NOT_JUDGED: (
         "what was compared shows too little to say that the training is right, or wrong; the sentence says why",
         "Follow the sentence; docs/limitations.md and docs/scripts.md say what Lockstep cannot see.",
+    ),
+    DENIED: (
+        "the run is consistent under conditions, each of which `--strict` takes for a finding",
+        "Change what each note names, or leave out --strict.",
     ),
     REFUTED: (
         "what the run did is right, and its step is wrong for another batch, carried out on replicas and on one device",

@@ -17,14 +17,17 @@ from harness.judging.explain.causes import all_causes
 from harness.judging.facts import Facts
 from harness.judging.laws.protocol import Finding
 
-__all__ = ["NOT_JUDGED", "REFUTED", "diagnostic_of"]
+__all__ = ["DENIED", "NOT_JUDGED", "REFUTED", "diagnostic_of"]
 
-NOT_JUDGED, REFUTED = "not_judged", "refuted"
+DENIED, NOT_JUDGED, REFUTED = "only_given_conditions", "not_judged", "refuted"
 _ADDS = "adds up what the replicas have"
 
 
 def diagnostic_of(verdict: Facts) -> Diagnostic | None:
-    """The mistake that a verdict tells of, or why it does not judge; None where it is consistent."""
+    """The mistake that a verdict tells of, or why it does not judge; None where it is consistent as it has to be."""
+    if denied := verdict.denied:
+        title = "the run is consistent only given what --strict does not allow"
+        return Diagnostic("error", DENIED, title, verdict.program, verdict.under, notes=denied)
     if verdict.outcome == "consistent":
         return None
     labels = _labels(verdict)
@@ -119,6 +122,8 @@ def _numbers(found: Finding) -> str:
 
 def _said_of(found: Finding) -> str:
     """What is wrong where no rule says why."""
+    if found.observable == "start" and found.variable is not None:
+        return f"variable {found.variable!r} begins a step with another value than on one device"
     if not _compares(found):
         return found.text
     what = "the loss" if found.observable == "loss" else f"{str(found.observable).removesuffix('s')} {found.variable!r}"

@@ -77,6 +77,7 @@ class MatchesReference(Law):
         findings, jumps = _without_jumps(Jumps(case, self.observable, wholes), of_elements, of_wholes)
         worst = max(min(ratio, 1.0) if at in jumps else ratio for at, ratio in ratios.items())
         found = judged(self.id, len(ratios), first_per_value(findings), worst, recorded, resolving.result)
+        found = replace(found, ratios=ratios)
         return found if findings else _or_unjudged(found, wholes)
 
     def _resolve(self, resolving: Resolving, case: Case, step: int | None, name: str, reference: Observed) -> None:

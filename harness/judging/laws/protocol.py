@@ -62,7 +62,8 @@ class Judgement:
     `worst_ratio` is the largest error / bound among them, None for a law that knows no bound. `resolution` says how
     small an error would have been found, where there are bounds. `suffices` is as of the law. `unseen` are variables of
     which a wrong change would not have been found, and `drawn` those of them whose change one device makes otherwise
-    each time.
+    each time. `ratios` has of each value, by the step and the name, its error in bounds; of several parts nobody needs
+    them.
     """
 
     law: str
@@ -76,6 +77,7 @@ class Judgement:
     resolution: Resolution | None = None
     unseen: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
+    ratios: Mapping[tuple[int | None, str], float] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True)

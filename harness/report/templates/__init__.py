@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +18,19 @@ if TYPE_CHECKING:
 
 __all__ = ["rendered"]
 
+# What is shown is the darker the more of its bound it has used: at a thousandth, a hundredth, a tenth.
+_SHADES = (1e-3, 1e-2, 1e-1)
 
-def rendered(name: str, **context: Any) -> str:
-    """The page of a template; whatever is put into it stays text."""
-    return _environment().get_template(name).render(**context)
+
+def rendered(name: str, *, again: str = "", **context: Any) -> str:
+    """The page of a template; whatever is put into it stays text.
+
+    Args:
+        name: of the template.
+        again: the command that makes the page once more.
+        context: what the template shows.
+    """
+    return _environment().get_template(name).render(again=again, **context)
 
 
 def _environment() -> jinja2.Environment:
@@ -34,7 +44,7 @@ def _environment() -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.globals |= {"curve": curve, "diagnostic": _diagnostic, "place": place}
-    environment.globals |= {"resolution": _resolution, "short": _short}
+    environment.globals |= {"resolution": _resolution, "shade": _shade, "short": _short}
     return environment
 
 
@@ -42,6 +52,13 @@ def _diagnostic(verdict: Mapping[str, Any]) -> str | None:
     """As a terminal shows it; None of what is consistent, or was saved before there were diagnostics."""
     found = verdict.get("diagnostic")
     return None if found is None else diagnostic_text(msgspec.convert(found, Diagnostic))
+
+
+def _shade(ratio: Any) -> int:
+    """From 0, exact or without numbers, to 4."""
+    if not isinstance(ratio, int | float) or ratio <= 0 or not math.isfinite(ratio):
+        return 0
+    return 1 + sum(ratio >= least for least in _SHADES)
 
 
 def _short(number: Any) -> str:

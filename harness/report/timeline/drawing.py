@@ -263,10 +263,10 @@ def _symbol(style: str, x: float, y: float) -> str:
     return f"M{x - 4.5} {y}a4.5 4.5 0 1 0 9 0a4.5 4.5 0 1 0 -9 0"
 
 
-def timeline_page(timelines: Sequence[Timeline]) -> str:
+def timeline_page(timelines: Sequence[Timeline], again: str = "") -> str:
     """Render the page: a picture for each run, and the tables of its faults and links."""
     drawn = [(timeline, draw(timeline)) for timeline in timelines]
-    return rendered("timeline.html", drawn=drawn)
+    return rendered("timeline.html", again=again, drawn=drawn)
 
 
 def timeline_svg(timeline: Timeline) -> str:
