@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.culprit.averaging import averaged_by
+from harness.judging.culprit.by_hand import made_by_hand
 from harness.judging.culprit.drawing import drawn_by
 from harness.judging.culprit.feeding import fed_by
 from harness.judging.culprit.find import Reported, find_culprit
@@ -19,6 +20,7 @@ __all__ = [
     "drawn_by",
     "fed_by",
     "find_culprit",
+    "made_by_hand",
     "next_look",
     "packed_by",
 ]

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from harness.recording.watch._watch import Enough, Watch, Watching
+from harness.recording.watch.by_hand import ByHand
 
-__all__ = ["Enough", "Watch", "Watching"]
+__all__ = ["ByHand", "Enough", "Watch", "Watching"]

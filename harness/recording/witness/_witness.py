@@ -17,7 +17,7 @@ from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, 
 from harness.recording.noise import Noise
 from harness.recording.steps import Following, Keeping, Leaving
 from harness.recording.steps.keeping import Deliver
-from harness.recording.watch import Watch
+from harness.recording.watch import ByHand, Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._given_back import values_of
 from harness.recording.witness._passed import Event, StepSeen
@@ -60,7 +60,7 @@ class Witness:
         local_replicas: int,
         seams: Iterable[Seam],
         noise: Noise | None = None,
-        watch: Watch | None = None,
+        watch: Watch | ByHand | None = None,
         *,
         at_once: bool = False,
         keeps: Path | None = None,
