@@ -27,6 +27,7 @@ from harness.judging.culprit import (
     draw_culprit,
     find_culprit,
     layout_culprit,
+    made_by_hand,
     next_look,
     pipeline_culprit,
 )
@@ -35,7 +36,7 @@ from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.verdict import Verdict
 from harness.phases import phase
-from harness.running.watched_step import LOOKS, WatchedRuns, watch_step
+from harness.running.watched_step import LOOKS, WatchedRuns, watch_by_hand, watch_step
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
@@ -156,6 +157,8 @@ def _looked(
     client = reference.trace.clients[0]
     steps = len(client.steps or client.seen)
     step = 1 if first is None and steps else None if first is None else first.step
+    if case.family.on_mesh:
+        return _by_hand(program, case, step or steps, last=step is None, reference=reference, **options)
     wrong = list(_wrong(verdict, run, step))
     found_at = [each for each in verdict.findings if each.step == step and each.observable == "variables"]
     statistics = any(is_statistics(each.variable or "") for each in found_at)
@@ -187,6 +190,18 @@ def _looked(
     return found
 
 
+def _by_hand(
+    program: Program, case: StrategyCase, step: int, *, last: bool, reference: Reference, **options: Any
+) -> Culprit | NoCulprit:
+    """On a mesh, where no Python can be called in a graph: the line outside of graphs."""
+    about = {"threads": reference.threads, "reports": bool(reference.trace.clients[0].steps), **options}
+    try:
+        seen = watch_by_hand(program, case, step=step, last=last, followed=reference.follows, **about)
+        return made_by_hand(*seen, (case.replicas, case.model))
+    except LockstepError as error:
+        return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")
+
+
 def _in_runs(watched: Callable[..., WatchedRuns], wrong: list[WrongReport], **about: bool) -> Culprit | NoCulprit:
     """What one run of the step shows, or several, where it has more operations than are looked at in one."""
     sight = watched()
@@ -212,8 +227,6 @@ def _hidden(case: StrategyCase) -> str | None:
     """Why nothing can be seen under a strategy, or None."""
     if case.accelerator == "tpu":
         return "what runs on a TPU is compiled, and its operations cannot be watched"
-    if case.family.on_mesh:
-        return "no Python can be called in a graph under DTensor, so that its operations cannot be watched"
     if case.family.name.startswith("parameter_server"):
         return "what a coordinator's workers compute runs in other processes, and their operations cannot be watched"
     return None

@@ -28,7 +28,7 @@ from harness.recording.serial_closures import serial_closures
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
 from harness.recording.tpu_rehearsal import tpu_rehearsal
-from harness.recording.watch import Watch, WatchOrder
+from harness.recording.watch import ByHand, Watch, WatchOrder
 from harness.recording.watch.places import Places
 from harness.recording.work import working
 from harness.subject.program import Program
@@ -142,7 +142,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     from harness.recording.recorder import Recorder
 
     strategy = prepared(case, assignment := as_here(assignment))
-    noise, watch = _companions(assignment, strategy)
+    noise, watch = _companions(case, assignment, strategy)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     header = _header(strategy, case, assignment)
     recorder = Recorder(
@@ -232,7 +232,7 @@ def _witness(
     header: Header,
     trace: Path,
     noise: Noise | None,
-    watch: Watch | None,
+    watch: Watch | ByHand | None,
 ) -> Witness:
     from harness.recording.witness import Files, Witness, all_seams
 
@@ -294,15 +294,18 @@ def prepared(case: StrategyCase, assignment: Assignment) -> Any:
     return strategy
 
 
-def _companions(assignment: Assignment, strategy: Any) -> tuple[Noise | None, Watch | None]:
+def _companions(
+    case: StrategyCase, assignment: Assignment, strategy: Any
+) -> tuple[Noise | None, Watch | ByHand | None]:
     """What goes along with the program where that was asked for."""
     from harness.recording.noise import Noise
 
     noise = None if assignment.noise is None else Noise(assignment.noise)
-    watch = None
-    if assignment.watching is not None:
-        watch = Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync)
-    return noise, watch
+    if assignment.watching is None:
+        return noise, None
+    if case.family.on_mesh:
+        return noise, ByHand(assignment.watching, task_name())
+    return noise, Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync)
 
 
 def folder_of(assignment: Assignment) -> Path:

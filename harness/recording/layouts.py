@@ -22,6 +22,7 @@ __all__ = [
     "local_shards",
     "own_rows",
     "set_shards",
+    "shards_by_device",
     "shards_of",
     "unpacked",
     "wholes",
@@ -82,6 +83,11 @@ def unpacked(value: Any) -> list[np.ndarray[Any, Any]]:
     from tensorflow.experimental import dtensor
 
     return [part.numpy() for part in (shards_of(value) if isinstance(value, tf.Variable) else dtensor.unpack(value))]
+
+
+def shards_by_device(value: Any) -> list[tuple[tuple[int, ...], np.ndarray[Any, Any]]]:
+    """Which shard each local device has of a tensor or of a variable, and its values."""
+    return list(zip(local_shards(_layout(value)), unpacked(value), strict=True))
 
 
 def own_rows(value: Any) -> np.ndarray[Any, Any]:

@@ -23,7 +23,7 @@ from harness.recording.closures import Closures
 from harness.recording.keras_callback import Reports, make_callback
 from harness.recording.noise import Noise
 from harness.recording.record_values import ValuePlace, checked_call, value_text
-from harness.recording.watch import Watch
+from harness.recording.watch import ByHand, Watch
 from harness.recording.witness import Witness
 from simulator.agent import current, now
 
@@ -50,7 +50,7 @@ class Recorder:
         trace: Path,
         directory: Path,
         noise: Noise | None = None,
-        watch: Watch | None = None,
+        watch: Watch | ByHand | None = None,
         witness: Witness | None = None,
         stepped: Callable[[int], None] = lambda index: None,
         *,

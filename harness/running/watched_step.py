@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
+from harness.evidence.bindings import Bindings, read_bindings
 from harness.evidence.parts import TRACES
 from harness.evidence.steps import segment_of
 from harness.evidence.trace import chief_first
@@ -25,7 +26,7 @@ from simulator import Cluster, Run
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["LOOKS", "WatchedRuns", "watch_step"]
+__all__ = ["LOOKS", "WatchedRuns", "watch_by_hand", "watch_step"]
 
 LOOKS = 12_000
 """As many operations of graphs are looked at in one run, of each process.
@@ -34,6 +35,9 @@ Of ResNet50 under two replicas, which has 21,000, in tasks of less than 2 GB.
 """
 
 _PLAIN = "plain"
+_Kind = tuple[str, StrategyCase, int | None]
+"""A name, a strategy, and a seed of noise."""
+_Seen = TypeVar("_Seen", WatchedStep, Bindings)
 # By how much a watched run may take longer than one that is not.
 _SLOWER = 3.0
 
@@ -92,32 +96,77 @@ def watch_step(
         RunFailed: one of them failed.
     """
     with scratch("watched") as place:
-        kinds: list[tuple[str, StrategyCase, int | None]] = [
-            ("run", case, None),
-            (_PLAIN, strategy_case("default"), None),
-        ]
+        kinds: list[_Kind] = [("run", case, None), (_PLAIN, strategy_case("default"), None)]
         kinds += [(_noisy(seed), strategy_case("default"), seed) for seed in FIRST_SEEDS]
         only = {} if again is None else _by_task(*again)
         # Who follows waits for the run; then all of them begin at once.
         size, first = (3, 1) if followed else (max(1, cores()), 0)
         batches = [kinds[:1]] * first + [kinds[at : at + size] for at in range(first, len(kinds), size)]
-        for batch in batches:
-            with contextlib.ExitStack() as stack:
-                runs: list[Run] = []
-                for name, under, noise in batch:
-                    cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
-                    bound = None if under is case else threads
-                    watching = WatchOrder(step, str(place / name / "watched"), last, looks, only.get(name))
-                    told: dict[str, Any] = {"keeps": under is case if followed else None, "witness": not reports}
-                    assignment = _assignment(place, name, seed, noise, bound, watching, **told)
-                    view = stack.enter_context(viewed(program, place / name))
-                    assignment = msgspec.structs.replace(assignment, view=view)
-                    runs.append(stack.enter_context(cluster.start(client_of(program), program, under, assignment)))
-                for run in runs:
-                    run.join()
-        found = {name: _read(place / name) for name, _, _ in kinds}
+
+        def watching(name: str) -> WatchOrder:
+            return WatchOrder(step, str(place / name / "watched"), last, looks, only.get(name))
+
+        about: dict[str, Any] = {"seed": seed, "timeout": timeout, "threads": threads, "reports": reports}
+        _run(program, case, place, batches, watching, followed=followed, **about)
+        found = {name: _read(place / name, read_watched) for name, _, _ in kinds}
     noisy = tuple(watched for name, (watched, *_) in found.items() if name.startswith("noise"))
     return WatchedRuns(tuple(found["run"]), found[_PLAIN][0], noisy)
+
+
+def watch_by_hand(
+    program: Program, case: StrategyCase, *, step: int, last: bool, followed: bool, **about: Any
+) -> tuple[list[Bindings], Bindings]:
+    """Watch what the program's own Python binds until the end of a step: of all clients, and of the reference.
+
+    Args:
+        program: what has been run.
+        case: under what strategy.
+        step: from 1.
+        last: whether the step ends with the program.
+        followed: as of `watch_step`.
+        about: `seed`, `timeout`, `threads` and `reports`, as of `watch_step`.
+
+    Raises:
+        RunFailed: one of them failed.
+    """
+    kinds: list[_Kind] = [("run", case, None), (_PLAIN, strategy_case(case.family.reference), None)]
+    with scratch("watched") as place:
+
+        def watching(name: str) -> WatchOrder:
+            return WatchOrder(step, str(place / name / "watched"), last)
+
+        _run(program, case, place, [kinds[:1], kinds[1:]], watching, followed=followed, **about)
+        run, reference = (_read(place / name, read_bindings) for name, _, _ in kinds)
+        return run, reference[0]
+
+
+def _run(
+    program: Program,
+    case: StrategyCase,
+    place: Path,
+    batches: Sequence[Sequence[_Kind]],
+    watching: Callable[[str], WatchOrder],
+    *,
+    seed: int,
+    timeout: float,
+    threads: int | None,
+    reports: bool,
+    followed: bool,
+) -> None:
+    """Run the program in each of these ways, those of one batch at once."""
+    for batch in batches:
+        with contextlib.ExitStack() as stack:
+            runs: list[Run] = []
+            for name, under, noise in batch:
+                cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
+                bound = None if under is case else threads
+                told: dict[str, Any] = {"keeps": under is case if followed else None, "witness": not reports}
+                assignment = _assignment(place, name, seed, noise, bound, watching(name), **told)
+                view = stack.enter_context(viewed(program, place / name))
+                assignment = msgspec.structs.replace(assignment, view=view)
+                runs.append(stack.enter_context(cluster.start(client_of(program), program, under, assignment)))
+            for run in runs:
+                run.join()
 
 
 def _by_task(sight: WatchedRuns, chosen: WatchRequest) -> dict[str, dict[str, tuple[int, ...]]]:
@@ -166,6 +215,6 @@ def _assignment(
     )
 
 
-def _read(place: Path) -> Sequence[WatchedStep]:
-    found = [read_watched(path) for path in (place / "watched").glob("*.watched")]
-    return sorted(found, key=lambda watched: chief_first(watched.task))
+def _read(place: Path, read: Callable[[Path], _Seen]) -> list[_Seen]:
+    found = [read(path) for path in (place / "watched").glob("*.watched")]
+    return sorted(found, key=lambda each: chief_first(each.task))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
+import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -33,6 +36,7 @@ def _shards() -> dict[str, object]:
     second = copies_of(variable)
     set_shards(variable, [values, 2 * values])
     return {
+        "by_hand": _by_hand(mesh),
         "plain": plain,
         "laid_out": is_laid_out(variable),
         "read": [np.array_equal(each, values) for each in first],
@@ -41,11 +45,30 @@ def _shards() -> dict[str, object]:
     }
 
 
+def _by_hand(mesh: Any) -> list[tuple[str, str, int, int]]:
+    """What is seen of a program that unpacks and packs: kind, name, line within it, and how many parts."""
+    from harness.evidence.bindings import read_bindings
+    from harness.recording.watch import ByHand, WatchOrder
+    from tests.harness import _meshes
+
+    with tempfile.TemporaryDirectory() as folder:
+        with (watch := ByHand(WatchOrder(1, folder), "local:0")).active():
+            _meshes.doubles_parts(mesh, watch.after_step)
+        found = read_bindings(Path(folder) / "local-0.watched")
+    first = inspect.getsourcelines(_meshes.doubles_parts)[1]
+    seen = [(each.kind, each.name, found.frames[each.lines[-1]].line - first, len(each.parts)) for each in found.bound]
+    return [each for each in seen if each[0] != "argument" and each[2] > 0]
+
+
 def test_shards_are_read_and_set_device_by_device() -> None:
     """The whole is known as often as there are copies of each shard, which DTensor would not tell apart."""
     with Cluster(Topology(devices="cpu:4")) as cluster:
         found = cluster.run(_shards)["local:0"].value
     assert found == {
+        "by_hand": [
+            ("name", "value", 2, 4),
+            *[("name", "part", 4, 1), ("return", "", 13, 1), ("name", "doubled", 6, 1)] * 2,
+        ],
         "plain": False,
         "laid_out": True,
         "read": [True, True],
@@ -65,25 +88,40 @@ def test_a_right_model_on_a_mesh_is_consistent() -> None:
 
 @pytest.mark.parametrize(
     ("function", "rule", "line"),
-    [("train_missing_reduce", "copies_packed", "dtensor.pack("), ("train_reduced_twice", "summed_over_batch", "")],
+    [("train_missing_reduce", "copies_packed", "dtensor.pack("), ("train_reduced_twice", "summed_over_batch", "times")],
 )
 @pytest.mark.full
 def test_a_wrong_model_on_a_mesh_is_found(function: str, rule: str, line: str) -> None:
-    """What `pack` believes is read device by device, and its line is known where that is not equal."""
+    """What `pack` believes is read device by device, and Python that makes something wrong of parts has its line."""
     verdict = verify(f"{_PROGRAMS}:{function}", "dtensor-2", prove=False, explain=True)
     assert verdict.outcome == "inconsistent"
     assert verdict.explanation is not None
     assert verdict.explanation.rule == rule
-    assert (verdict.culprit is not None) == bool(line)
-    assert verdict.culprit is None or line in verdict.culprit.source
+    assert verdict.culprit is not None
+    assert line in verdict.culprit.source
 
 
 @pytest.mark.full
-def test_what_a_step_draws_on_a_mesh_is_not_judged() -> None:
-    """Its numbers depend on the mesh, and nobody can say which ones they should be."""
+@pytest.mark.parametrize("strategy", ["dtensor-2", "dtensor-2x2"])
+def test_what_a_step_draws_on_a_mesh_is_what_one_device_draws(strategy: str) -> None:
+    """Although DTensor alone would draw other numbers for each mesh."""
+    verdict = verify(f"{_PROGRAMS}:train_right_dropout", strategy, prove=False)
+    assert verdict.consistent, str(verdict)
+
+
+@pytest.mark.full
+def test_what_is_drawn_where_nothing_tells_of_the_mesh_is_not_judged() -> None:
+    """To lay it out would fail in a graph that is not run there."""
     verdict = verify(f"{_HERE}:drops", "dtensor-2", prove=False)
     assert verdict.outcome == "abstained"
-    assert "draws random numbers in a function under DTensor" in str(verdict)
+    assert "DTensor chooses them" in str(verdict)
+
+
+@pytest.mark.full
+def test_seeds_of_each_client_s_own_are_found() -> None:
+    """What they draw is not the same."""
+    verdict = verify(f"{_PROGRAMS}:train_seed_of_each_client", "dtensor-2w", prove=False, explain=False)
+    assert verdict.outcome == "inconsistent"
 
 
 @pytest.mark.full

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.judging.culprit.average_line import average_culprit
+from harness.judging.culprit.by_hand import made_by_hand
 from harness.judging.culprit.draw_line import draw_culprit
 from harness.judging.culprit.find import WrongReport, find_culprit
 from harness.judging.culprit.layout_line import layout_culprit
@@ -19,6 +20,7 @@ __all__ = [
     "draw_culprit",
     "find_culprit",
     "layout_culprit",
+    "made_by_hand",
     "next_look",
     "pipeline_culprit",
 ]

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from harness.recording.watch._watch import Watch, WatchDone, WatchOrder
+from harness.recording.watch.by_hand import ByHand
 
-__all__ = ["Watch", "WatchDone", "WatchOrder"]
+__all__ = ["ByHand", "Watch", "WatchDone", "WatchOrder"]

@@ -171,6 +171,10 @@ class Places:
             self._owned[file] = self._owns(file)
         return self._owned[file]
 
+    def is_installed(self, file: str) -> bool:
+        """Whether a file is of an installed package."""
+        return file.startswith(self._packages)
+
     def is_keras(self, file: str) -> bool:
         """Whether a file is of Keras 3 or of tf_keras."""
         return file.startswith(self._keras)

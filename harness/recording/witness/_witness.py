@@ -18,7 +18,7 @@ from harness.recording.noise import Noise
 from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
 from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.tensors import tensor_of
-from harness.recording.watch import Watch
+from harness.recording.watch import ByHand, Watch
 from harness.recording.witness._files import Files
 from harness.recording.witness._registry import VariableEntry
 from harness.recording.witness._return_values import values_of
@@ -61,7 +61,7 @@ class Witness:
         local_replicas: int,
         seams: Iterable[Seam],
         noise: Noise | None = None,
-        watch: Watch | None = None,
+        watch: Watch | ByHand | None = None,
         *,
         at_once: bool = False,
         keeps: Path | None = None,

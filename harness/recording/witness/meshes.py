@@ -1,4 +1,4 @@
-"""Under DTensor no Python can be called in a graph: no value leaves one, and nobody knows what a step draws.
+"""Under DTensor no Python can be called in a graph: no value leaves one, and what it draws is drawn whole.
 
 What a program packs is given eagerly, and is looked at.
 """
@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.layouts import local_shards
+from harness.recording.layouts import is_laid_out, local_shards
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from harness.recording.witness.draws import operations
@@ -20,22 +20,27 @@ from harness.subject.strategies.dtensor import MeshStrategy
 __all__ = ["active"]
 
 _UNSEEN = "values inside of a function under DTensor, which holds no Python"
-_DRAWS = "it draws random numbers in a function under DTensor, which depend on the mesh and on layouts"
+_DRAWS = "it draws random numbers in a function that no tensor on the mesh is given to, so that DTensor chooses them"
 
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:
-    """Place nothing in graphs of a mesh in this context, and tell that steps draw there."""
+    """Place nothing that calls Python in graphs of a mesh in this context, and have them draw as one device does."""
     if not isinstance(gathered.strategy, MeshStrategy):
         yield
         return
+    import tensorflow as tf
     from tensorflow.experimental import dtensor
+    from tensorflow.python.eager.polymorphic_function import polymorphic_function
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(gathered.cannot_see(_UNSEEN))
         stack.enter_context(patched(dtensor, "pack", _packing(gathered)))
-        if gathered.steps is not None:
-            _enter_draws(gathered, stack)
+        draws = _Draws(gathered, gathered.strategy.mesh)
+        stack.enter_context(patched(polymorphic_function.Function, "__call__", draws.calling))
+        stack.enter_context(patched(tf.GradientTape, "gradient", draws.differentiating))
+        for module, name in operations():
+            stack.enter_context(patched(module, name, draws.drawing))
         yield
 
 
@@ -58,30 +63,69 @@ def _packing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
     return around
 
 
-def _enter_draws(gathered: WitnessState, stack: contextlib.ExitStack) -> None:
-    """A graph that draws, and in which a tape is asked for gradients, is a step that draws."""
-    import tensorflow as tf
+class _Draws:
+    """What graphs draw: by the program's seeds what one device draws, where they are known to be run on the mesh.
 
-    drawing: weakref.WeakSet[Any] = weakref.WeakSet()
-    training: weakref.WeakSet[Any] = weakref.WeakSet()
+    DTensor draws each shard of what is laid out by itself, so that the numbers would depend on mesh and layouts. What
+    lays a draw out whole fails in a graph that is not run on the mesh, such as one of `tf.data`. So the call of a
+    function with tensors on the mesh has to tell. Of other graphs that draw, nobody can judge those that train.
+    """
 
-    def passing(graphs: weakref.WeakSet[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        def around(original: Callable[..., Any]) -> Callable[..., Any]:
-            def call(*args: Any, **options: Any) -> Any:
-                found = original(*args, **options)
-                if not tf.executing_eagerly() and not gathered.draws_nothing:
-                    graphs.add(graph := _outermost())
-                    if gathered.steps is not None and graph in drawing and graph in training:
-                        gathered.steps.blind(_DRAWS)
+    def __init__(self, gathered: WitnessState, mesh: Any) -> None:
+        self._gathered = gathered
+        self._mesh = mesh
+        self._on_mesh = False
+        self._drawing: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._training: weakref.WeakSet[Any] = weakref.WeakSet()
+
+    def calling(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around the call of a function."""
+        import tensorflow as tf
+
+        def call(*args: Any, **options: Any) -> Any:
+            before = self._on_mesh
+            if tf.executing_eagerly() and self._gathered.threads.is_main:
+                self._on_mesh = any(map(is_laid_out, tf.nest.flatten((args[1:], options))))
+            try:
+                return original(*args, **options)
+            finally:
+                self._on_mesh = before
+
+        return call
+
+    def drawing(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around a random operation."""
+        import tensorflow as tf
+        from tensorflow.experimental import dtensor
+
+        def draw(*args: Any, **options: Any) -> Any:
+            found = original(*args, **options)
+            if tf.executing_eagerly():
                 return found
+            if self._on_mesh and isinstance(found, tf.Tensor) and found.shape.rank is not None:
+                return dtensor.relayout(found, dtensor.Layout.replicated(self._mesh, found.shape.rank))
+            self._pass(self._drawing)
+            return found
 
-            return call
+        return draw
 
-        return around
+    def differentiating(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Around what a tape is asked for."""
+        import tensorflow as tf
 
-    stack.enter_context(patched(tf.GradientTape, "gradient", passing(training)))
-    for module, name in operations():
-        stack.enter_context(patched(module, name, passing(drawing)))
+        def gradient(*args: Any, **options: Any) -> Any:
+            if not tf.executing_eagerly():
+                self._pass(self._training)
+            return original(*args, **options)
+
+        return gradient
+
+    def _pass(self, graphs: weakref.WeakSet[Any]) -> None:
+        if self._gathered.steps is None or self._gathered.draws_nothing:
+            return
+        graphs.add(graph := _outermost())
+        if graph in self._drawing and graph in self._training:
+            self._gathered.steps.blind(_DRAWS)
 
 
 def _outermost() -> Any:

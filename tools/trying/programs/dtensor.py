@@ -48,7 +48,8 @@ def summed(mesh, values, times=1.0):
     """The sum over the batch axis, for each device."""
     array = np.array([value.numpy() for value in values])
     total = array.reshape(mesh.dim_size("batch"), mesh.dim_size("model"), *array.shape[1:]).sum(axis=0)
-    copies = [total[k % mesh.dim_size("model")] * np.float32(times) for k in range(len(values))]
+    devices = range(len(values))
+    copies = [total[k % mesh.dim_size("model")] * np.float32(times) for k in devices]  # guilty: train_reduced_twice
     return [place(value.device, copy) for value, copy in zip(values, copies)]
 
 
@@ -290,8 +291,31 @@ def with_inputs(strategy, record, change):
         return loss
 
     for x, y in batches(mesh):
-        changed = dtensor.pack(change(parts(x)), dtensor.Layout(["batch", WHOLE], mesh))
+        layout = dtensor.Layout(["batch", WHOLE], mesh)
+        changed = dtensor.pack(change(parts(x)), layout)  # guilty: train_dropout_along_model
         record.step(loss=step(changed, y), variables=variables)
+
+
+def train_divided_by_axis(strategy, record):
+    """A mean over the whole batch is divided by the devices along an axis once more."""
+    parts_of_batch = strategy.mesh.dim_size("batch")
+
+    def loss_of(x, y, first, second):
+        return squares(x, y, first, second) / parts_of_batch  # guilty
+
+    loop(strategy, record, loss_of)
+
+
+def train_eager_divided_by_axis(strategy, record):
+    variables = layers(strategy.mesh)
+    with dtensor.default_mesh(strategy.mesh):
+        for x, y in batches(strategy.mesh):
+            with tf.GradientTape() as tape:
+                loss = squares(x, y, *variables) / strategy.mesh.dim_size("batch")  # guilty
+            gradients = tape.gradient(loss, variables)
+            for variable, gradient in zip(variables, gradients):
+                variable.assign_sub(RATE * gradient)
+            record.step(loss=loss, gradients=gradients, variables=variables)
 
 
 def train_centered_locally(strategy, record):
@@ -355,7 +379,8 @@ def row_parallel(strategy, record, put_together):
 
 def over_model(mesh, values, combine=np.sum):
     count = mesh.dim_size("model")
-    wholes = [combine([one.numpy() for one in values[k : k + count]], axis=0) for k in range(0, len(values), count)]
+    tuples = [values[k : k + count] for k in range(0, len(values), count)]
+    wholes = [combine([one.numpy() for one in each], axis=0) for each in tuples]  # guilty: train_row_parallel_averaged
     return [place(value.device, wholes[k // count]) for k, value in enumerate(values)]
 
 
@@ -372,6 +397,51 @@ def train_row_parallel_averaged(strategy, record):
         return over_model(mesh, values, np.mean)  # guilty
 
     row_parallel(strategy, record, averaged)
+
+
+def dropped(strategy, record, seed_of):
+    """Two layers with dropout between them, by a seed of each step."""
+    mesh = strategy.mesh
+    variables = layers(mesh)
+
+    @tf.function
+    def step(x, y, seed):
+        with tf.GradientTape() as tape:
+            hidden = tf.nn.experimental.stateless_dropout(tf.matmul(x, variables[0]), 0.5, seed=seed)
+            loss = tf.reduce_mean((tf.matmul(hidden, variables[1]) - y) ** 2)
+        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+            variable.assign_sub(RATE * gradient)
+        return loss
+
+    for number, (x, y) in enumerate(batches(mesh)):
+        record.step(loss=step(x, y, seed_of(mesh, number)), variables=variables)
+
+
+def train_right_dropout(strategy, record):
+    dropped(strategy, record, lambda mesh, number: on(mesh, [number, 7], WHOLE))
+
+
+def train_seed_of_each_client(strategy, record):
+    """Clients believe to drop out by one seed."""
+
+    def seed_of(mesh, number):
+        return on(mesh, [number, dtensor.client_id()], WHOLE)  # guilty
+
+    dropped(strategy, record, seed_of)
+
+
+def train_dropout_along_model(strategy, record):
+    """Each device drops out by itself what it has a copy of."""
+
+    def change(values):
+        changed = []
+        for number, value in enumerate(values):
+            with tf.device(value.device):
+                mask = tf.random.stateless_uniform(value.shape, [1, number]) < 0.5  # guilty
+                changed.append(value * tf.cast(mask, tf.float32))  # guilty
+        return changed
+
+    with_inputs(strategy, record, change)
 
 
 def own_part(mesh, values):

@@ -1,0 +1,217 @@
+"""The line of Python that first makes of right values what does not mean what one device has.
+
+What is laid out wrongly over the mesh is followed back: through the names that its statement reads, to the statements
+that bound them, and into the functions that were called there.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, RETURN, Bindings
+from harness.evidence.watched_step import Frame
+from harness.judging.culprit.parts_by_hand import RIGHT, WRONG, Meaning, meant
+from harness.judging.culprit.protocol import Culprit, NoCulprit
+from harness.judging.culprit.statements import Statement, statement_at
+
+__all__ = ["made_by_hand"]
+
+_WITHIN = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>")
+"""Functions that stand within a statement of another one, whose names they read."""
+
+_Key = tuple[int, tuple[Frame, ...], str, str]
+
+
+def made_by_hand(clients: Sequence[Bindings], reference: Bindings, axes: tuple[int, int]) -> Culprit | NoCulprit:
+    """The line, or why none is named.
+
+    Args:
+        clients: what each client has bound until the end of the first wrong step.
+        reference: what one device has bound.
+        axes: how many devices the mesh has along each of its axes.
+    """
+    if not all(each.whole for each in (*clients, reference)):
+        return NoCulprit("the program binds more values than there is room for")
+    found = _ByHand(clients[0], _meanings(clients, reference, axes))
+    bound = clients[0].bound
+    on_mesh = [place for place, meaning in found.meanings.items() if bound[place].shards and RIGHT not in meaning]
+    if on_mesh:
+        source = found.source(on_mesh[0])
+        if not found.is_of_graph(source):
+            return found.culprit(source)
+    wrong = [place for place, meaning in found.meanings.items() if meaning == WRONG and not bound[place].shards]
+    lines = {found.line(source)[1]: source for source in map(found.source, wrong)}
+    lines = lines or {found.line(place)[1]: place for place in _otherwise(clients[0], reference)}
+    if len(lines) == 1:
+        return found.culprit(next(iter(lines.values())))
+    return NoCulprit("no line outside of a graph was seen to make a wrong value of right ones")
+
+
+def _meanings(clients: Sequence[Bindings], reference: Bindings, axes: tuple[int, int]) -> dict[int, Meaning]:
+    """What each value of the first client means, together with those of the others, where that is known."""
+    ours = [_by_key(client) for client in clients]
+    theirs = _by_key(reference)
+    found: dict[int, Meaning] = {}
+    for key, places in ours[0].items():
+        count = len(theirs.get(key, ()))
+        if (
+            key[2] == CONSTANT
+            or not count
+            or len(places) % count
+            or any(len(each.get(key, ())) != len(places) for each in ours)
+        ):
+            continue
+        size = len(places) // count
+        for number, at in enumerate(theirs[key]):
+            these = slice(number * size, (number + 1) * size)
+            groups = [
+                [client.bound[place] for place in each[key][these]] for client, each in zip(clients, ours, strict=True)
+            ]
+            meaning = meant(groups, reference.bound[at], axes)
+            if meaning is not None:
+                found.update(dict.fromkeys(places[these], meaning))
+    return dict(sorted(found.items()))
+
+
+def _otherwise(client: Bindings, reference: Bindings) -> Iterator[int]:
+    """Numbers of a graph that are others in that of one device."""
+    ours, theirs = _by_key(client), _by_key(reference)
+    for key, places in ours.items():
+        if key[2] == CONSTANT and len(places) == len(others := theirs.get(key, ())):
+            pairs = zip(places, others, strict=True)
+            yield from (at for at, other in pairs if client.bound[at].parts != reference.bound[other].parts)
+
+
+def _by_key(client: Bindings) -> dict[_Key, list[int]]:
+    found: dict[_Key, list[int]] = defaultdict(list)
+    for place, bound in enumerate(client.bound):
+        lines = tuple(client.frames[number] for number in bound.lines)
+        found[bound.step, lines, bound.kind, bound.name].append(place)
+    return found
+
+
+class _ByHand:
+    """What one client has bound, and what that means.
+
+    Attributes:
+        meanings: of values by their places, in their order.
+    """
+
+    def __init__(self, client: Bindings, meanings: dict[int, Meaning]) -> None:
+        self.meanings = meanings
+        self._client = client
+        self._in_call: dict[int, list[int]] = defaultdict(list)
+        self._given_to: dict[int, list[int]] = defaultdict(list)
+        self._within: dict[int, tuple[int, str]] = {}
+        for place, bound in enumerate(client.bound):
+            (self._given_to[bound.within] if bound.kind == RETURN else self._in_call[bound.call]).append(place)
+            self._within[bound.call] = bound.within, client.frames[bound.lines[-1]].function
+
+    def source(self, place: int) -> int:
+        """The first value that is surely bad, each made of the one before, of which this one comes.
+
+        What may mean the right thing as well as the bad one is passed by.
+        """
+        like, seen, found = self.meanings[place], {place}, place
+        while True:
+            inputs = {each: self.meanings.get(each, frozenset({RIGHT})) for each in self._inputs(place)}
+            new = {each: meaning for each, meaning in inputs.items() if each not in seen}
+            bad = [each for each, meaning in new.items() if RIGHT not in meaning and (like or not meaning)]
+            maybe = [each for each, meaning in new.items() if meaning & like]
+            if not bad and not maybe:
+                return found
+            place = max(bad or maybe)
+            found = place if bad else found
+            seen.add(place)
+
+    def _inputs(self, place: int) -> Iterator[int]:
+        """What the statement that made a value has read, and what functions have given back to it."""
+        call, lines = self._made(place)
+        frame = self._frame(lines)
+        statement = statement_at(frame.file, frame.line)
+        for name in statement.names:
+            yield from self._named(name, call, place)
+        for each in self._given_to[call]:
+            at = self._frame(self._client.bound[each].lines[:-1])
+            if each < place and at.file == statement.file and statement.first <= at.line <= statement.last:
+                yield each
+
+    def _named(self, name: str, call: int, before: int) -> Iterator[int]:
+        """What a name was bound to last, in a call of a function or around it."""
+        while call in self._within:
+            earlier = (each for each in self._in_call[call] if each < before and self._name(each) == name)
+            bound = [each for each in earlier if self._client.bound[each].kind != ENTRY]
+            if bound:
+                yield bound[-1]
+                return
+            call, function = self._within[call]
+            if function not in _WITHIN:
+                return
+
+    def _name(self, place: int) -> str:
+        bound = self._client.bound[place]
+        return bound.name.partition("[")[0]
+
+    def _made(self, place: int) -> tuple[int, tuple[int, ...]]:
+        """In which call a value was made, and the lines that lead there: an argument is made by who calls."""
+        bound = self._client.bound[place]
+        return (bound.within, bound.lines[:-1]) if bound.kind == ARGUMENT else (bound.call, bound.lines)
+
+    def _frame(self, lines: Sequence[int]) -> Frame:
+        return self._client.frames[lines[-1]] if lines else Frame("", 0, "")
+
+    def line(self, place: int) -> tuple[Frame, Statement]:
+        """The line that made a value; of a function that makes right ones for others, the line that calls it."""
+        lines = self._made(place)[1]
+        bound = self._client.bound[place]
+        same = (
+            self._made(other)[1]
+            for other, each in enumerate(self._client.bound)
+            if (each.kind, each.name) == (bound.kind, bound.name) and RIGHT in self.meanings.get(other, WRONG)
+        )
+        if len(lines) > 1 and any(others[-1:] == lines[-1:] and others != lines for others in same):
+            lines = lines[:-1]
+        frame = self._frame(lines)
+        return frame, statement_at(frame.file, frame.line)
+
+    def is_of_graph(self, place: int) -> bool:
+        """Whether the statement that made a value has called a graph, in which nothing is watched."""
+        call, _ = self._made(place)
+        statement = self.line(place)[1]
+        graphs = (self._client.bound[each] for each in self._in_call[call] if self._name(each) == GRAPH)
+        own = (self._frame(each.lines) for each in graphs)
+        return any(at.file == statement.file and statement.first <= at.line <= statement.last for at in own)
+
+    def culprit(self, place: int) -> Culprit | NoCulprit:
+        """What there is to say of the line that made a value."""
+        bound = self._client.bound[place]
+        frame, _ = self.line(place)
+        if not frame.file:
+            return NoCulprit("what is wrong first was made outside of the program")
+        meaning = self.meanings.get(place)
+        if meaning is None:
+            relation = f"{bound.parts[0].numpy()} is built into the graph, and another number on one device"
+        else:
+            times = f"{min(meaning):g} times" if meaning else "something else than"
+            relation = f"the devices together get {times} what one device has"
+        right = (each for each in self._inputs(place) if RIGHT in self.meanings.get(each, WRONG))
+        read = sorted({self._name(each) for each in right} - {""})
+        return Culprit(
+            file=_shown(frame.file),
+            line=frame.line,
+            source=linecache.getline(frame.file, frame.line).strip(),
+            op=bound.name if bound.kind == ENTRY else "Python",
+            layer=None,
+            relation=relation,
+            expected="expected values that mean the same on one device",
+            inputs=tuple(f"{name!r} is right" for name in read),
+            step=bound.step,
+        )
+
+
+def _shown(file: str) -> str:
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
