@@ -34,6 +34,7 @@ from harness.judging.culprit import (
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
+from harness.judging.placed_work import placed_by_hand
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.running.watched_step import LOOKS, WatchedRuns, watch_by_hand, watch_step
@@ -150,6 +151,8 @@ def _looked(
 ) -> Culprit | NoCulprit:
     if (why := _hidden(case)) is not None:
         return NoCulprit(why)
+    if placed_by_hand(run):
+        return NoCulprit("the program divides its work by itself, so that its operations are not those of one device")
     first = verdict.first_divergence
     begins = first is not None and (first.observable, first.step) == ("start", 1)
     if first is not None and not begins and first.observable not in OBSERVABLES:

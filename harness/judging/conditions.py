@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 from harness.evidence.trace import Counters, RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
-from harness.evidence.work import placed_by_hand
 from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
+from harness.judging.placed_work import placed_by_hand
 from harness.relations import COARSE, Proof
-from harness.subject.strategies import kind_of
 
 __all__ = [
     "BY_PROOF",
@@ -176,9 +175,7 @@ def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
 
 
 def _placed(run: RunTrace) -> Iterator[Condition]:
-    kind = kind_of(run.header.strategy)
-    devices = placed_by_hand(run)
-    if devices and not (kind is not None and kind.on_mesh):
+    if devices := placed_by_hand(run):
         text = f"that the program places its work on {shown(devices)} itself: the strategy divides nothing"
         yield Condition(PLACED, text)
 

@@ -54,7 +54,10 @@ def test_a_training_that_places_its_work_itself_is_judged_by_what_it_computes() 
     right = verify(pipeline(devices=2), "mirrored-2", explain=False, prove=False)
     assert right.outcome == "consistent", str(right)
     assert [each.code for each in right.conditions] == ["placed_by_hand"]
-    wrong = verify(pipeline(devices=2, scale=2.0), "mirrored-2", explain=False, prove=False)
+    wrong = verify(pipeline(devices=2, scale=2.0), "mirrored-2", explain=True, prove=False)
+    assert wrong.explanation is None, "rules are of replicas"
+    assert wrong.looked is not None
+    assert wrong.looked.culprit is None
     broken = {law.law for law in wrong.judgements if law.status == "broken"}
     assert broken == {"variables_match_reference"} | ({"loss_matches_reference"} & broken), str(wrong)
 

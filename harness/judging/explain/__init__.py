@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from harness.judging.explain._replica_values import readings
 from harness.judging.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
+from harness.judging.placed_work import placed_by_hand
 
 __all__ = ["Attempt", "Case", "Explanation", "Rule", "all_rules", "closest", "explain", "says"]
 
@@ -48,8 +49,11 @@ def explain(case: Case, *, given: str | None = None) -> Explanation | None:
 
     A cause that is `given` is a condition of the verdict, and explains nothing.
 
-    A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained.
+    A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained. None
+    speaks of what a program divides by itself: they are of replicas.
     """
+    if placed_by_hand(case.run):
+        return None
     read = readings(case)
     proofs = [(rule.id, rule.explain) for rule in all_rules()]
     suspicions = [(rule.id, rule.suspect) for rule in _attempting()]

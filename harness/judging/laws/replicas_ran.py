@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from harness.evidence.trace import OUTSIDE, ClientTrace, RunTrace
-from harness.evidence.work import placed_by_hand
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.placed_work import placed_by_hand
 from harness.subject.strategies import kind_of
 
 __all__ = ["LAW"]
