@@ -11,7 +11,7 @@ _REPLICAS = (
     "Usual cause: each replica divides by the global batch already (tf.nn.compute_average_loss) and the results "
     "are then averaged. Reduce with strategy.reduce(tf.distribute.ReduceOp.SUM, ...), or let each replica "
     "average over its own batch and keep ReduceOp.MEAN. In a train_step of your own under Keras 3's fit, "
-    "compute_loss() has divided by the replicas: multiply by their number what a metric is to average."
+    "compute_loss() has divided by the replicas: give a metric the losses of the examples instead."
 )
 _WORKERS = (
     "Usual cause: the loss is divided by the batch of the whole cluster and then averaged over the workers, or "
