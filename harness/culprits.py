@@ -16,6 +16,7 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.seen import with_seen, wrong_draws
 from harness.evidence.trace import RunTrace, Value, is_statistics
+from harness.evidence.work import placed_by_hand
 from harness.judging.conditions import OWN
 from harness.judging.culprit import (
     Culprit,
@@ -148,6 +149,9 @@ def _looked(
 ) -> Culprit | NoCulprit:
     if (why := _hidden(case)) is not None:
         return NoCulprit(why)
+    if placed_by_hand(run):
+        # Its parts are no replicas', so that already the line which divides the batch would seem to be wrong.
+        return NoCulprit("the program divides its work itself, by tf.device, and nobody knows what its parts mean")
     first = verdict.first_divergence
     begins = first is not None and (first.observable, first.step) == ("start", 1)
     if first is not None and not begins and first.observable not in OBSERVABLES:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness import culprits
 from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, NAME, RETURN, Bindings, Bound
 from harness.evidence.trace import Array
 from harness.evidence.watched import Frame
 from harness.judging.culprit import Culprit, NoCulprit, made_by_hand
 from harness.judging.culprit.parts_by_hand import WRONG, meant
 from harness.judging.culprit.statements import statement_at
+from harness.subject.strategies import strategy_case
 
 _X = np.random.default_rng(3).normal(size=(4, 6))
 _HALVES = [_X[:2], _X[2:]]
@@ -217,3 +219,12 @@ def test_what_a_statement_reads(tmp_path: Path) -> None:
     assert statement_at(str(file), 2).names == {"batches", "mesh"}
     assert statement_at(str(file), 4).names == {"each", "parts"}
     assert statement_at(str(tmp_path / "none.py"), 4).names == frozenset()
+
+
+def test_no_line_of_work_that_the_program_divides_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Micro-batches of a pipeline are no parts of replicas."""
+    unasked: Any = None
+    monkeypatch.setattr(culprits, "placed_by_hand", lambda run: ("CPU:1",))
+    found = culprits._looked(unasked, unasked, strategy_case("mirrored-2"), unasked, unasked)
+    assert isinstance(found, NoCulprit)
+    assert "tf.device" in found.why
