@@ -152,7 +152,8 @@ def _looked(
     if (why := _hidden(case)) is not None:
         return NoCulprit(why)
     if placed_by_hand(run):
-        return NoCulprit("the program divides its work by itself, so that its operations are not those of one device")
+        # Its parts are no replicas', so that already the line which divides the batch would seem to be wrong.
+        return NoCulprit("the program divides its work itself, by tf.device, and nobody knows what its parts mean")
     first = verdict.first_divergence
     begins = first is not None and (first.observable, first.step) == ("start", 1)
     if first is not None and not begins and first.observable not in OBSERVABLES:

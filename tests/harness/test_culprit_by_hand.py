@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from harness import culprits
 from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, NAME, RETURN, Bindings, Bound
 from harness.evidence.trace import Array
 from harness.evidence.watched_step import Frame
 from harness.judging.culprit import Culprit, NoCulprit, made_by_hand
 from harness.judging.culprit.parts_by_hand import WRONG, meant
 from harness.judging.culprit.statements import statement_at
+from harness.subject.strategies import strategy_case
 
 _X = np.random.default_rng(3).normal(size=(4, 6))
 _HALVES = [_X[:2], _X[2:]]
@@ -166,6 +168,40 @@ def test_what_may_be_right_is_passed_by(tmp_path: Path, values: Any, packed: Any
     assert found.line == line
 
 
+_ADDED = """\
+def train(parts):
+    total = parts[0]
+    total += parts[1]
+    total += parts[1]
+    pack(total)
+"""
+
+
+@pytest.mark.parametrize(("totals", "line"), [((_X[:2].sum(0), _X.sum(0)), 4), ((_X[:2].sum(0), _X.min(0)), None)])
+def test_what_is_added_up_line_by_line(tmp_path: Path, totals: Any, line: int | None) -> None:
+    """The line after the sum was right, although one device does not pass it; none where it never was."""
+    (file := tmp_path / "train.py").write_text(_ADDED)
+    one, run = _Run(file), _Run(file)
+    one.add(NAME, "total", [2], [_X.sum(0)])
+    for at, total in zip((2, 3, 4), (*totals, totals[1] + _X[2:].sum(0)), strict=True):
+        run.add(NAME, "total", [at], [total])
+    for each, packed in ((one, _X.sum(0)), (run, totals[1] + _X[2:].sum(0))):
+        each.add(ENTRY, "pack", [5], [packed], [(0,)])
+    found = made_by_hand([run.bindings()], one.bindings(), (2, 1))
+    assert getattr(found, "line", None) == line
+
+
+def test_no_line_where_one_reads_what_is_not_known(tmp_path: Path) -> None:
+    """It may have been wrong already."""
+    (file := tmp_path / "train.py").write_text(_PROGRAM)
+    one, run = _Run(file), _Run(file)
+    run.add(NAME, "means", [4], _HALVES)
+    for each, packed in ((one, _X), (run, 2 * _X)):
+        each.add(NAME, "total", [5], [packed])
+        each.add(ENTRY, "pack", [6], [packed], [(0, 0)])
+    assert isinstance(made_by_hand([run.bindings()], one.bindings(), (2, 1)), NoCulprit)
+
+
 def test_no_line_of_a_right_program(tmp_path: Path) -> None:
     """Nor of one that binds more than was seen."""
     file = tmp_path / "train.py"
@@ -183,3 +219,12 @@ def test_what_a_statement_reads(tmp_path: Path) -> None:
     assert statement_at(str(file), 2).names == {"batches", "mesh"}
     assert statement_at(str(file), 4).names == {"each", "parts"}
     assert statement_at(str(tmp_path / "none.py"), 4).names == frozenset()
+
+
+def test_no_line_of_work_that_the_program_divides_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Micro-batches of a pipeline are no parts of replicas."""
+    unasked: Any = None
+    monkeypatch.setattr(culprits, "placed_by_hand", lambda run: ("CPU:1",))
+    found = culprits._looked(unasked, unasked, strategy_case("mirrored-2"), unasked, unasked)
+    assert isinstance(found, NoCulprit)
+    assert "tf.device" in found.why

@@ -11,7 +11,9 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, RETURN, Bindings
+import msgspec
+
+from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, NAME, RETURN, Bindings, Bound
 from harness.evidence.watched_step import Frame
 from harness.judging.culprit.parts_by_hand import RIGHT, WRONG, Meaning, meant
 from harness.judging.culprit.protocol import Culprit, NoCulprit
@@ -40,10 +42,13 @@ def made_by_hand(clients: Sequence[Bindings], reference: Bindings, axes: tuple[i
     on_mesh = [place for place, meaning in found.meanings.items() if bound[place].shards and RIGHT not in meaning]
     if on_mesh:
         source = found.source(on_mesh[0])
+        if source is None:
+            return NoCulprit("what is wrong first was made of values that one device has not, or not by one line")
         if not found.is_of_graph(source):
             return found.culprit(source)
-    wrong = [place for place, meaning in found.meanings.items() if meaning == WRONG and not bound[place].shards]
-    lines = {found.line(source)[1]: source for source in map(found.source, wrong)}
+    numbers = [place for place, meaning in found.meanings.items() if not (meaning or bound[place].parts[0].shape)]
+    sources = [source for place in numbers if not bound[place].shards and (source := found.source(place)) is not None]
+    lines = {found.line(source)[1]: source for source in sources}
     lines = lines or {found.line(place)[1]: place for place in _otherwise(clients[0], reference)}
     if len(lines) == 1:
         return found.culprit(next(iter(lines.values())))
@@ -54,18 +59,16 @@ def _meanings(clients: Sequence[Bindings], reference: Bindings, axes: tuple[int,
     """What each value of the first client means, together with those of the others, where that is known."""
     ours = [_by_key(client) for client in clients]
     theirs = _by_key(reference)
+    names = _in_the_end(clients[0]), _in_the_end(reference)
     found: dict[int, Meaning] = {}
     for key, places in ours[0].items():
-        count = len(theirs.get(key, ()))
-        if (
-            key[2] == CONSTANT
-            or not count
-            or len(places) % count
-            or any(len(each.get(key, ())) != len(places) for each in ours)
-        ):
+        known = theirs.get(key) or _known_in_the_end(key, [clients[0].bound[place].call for place in places], *names)
+        if key[2] == CONSTANT or not known or len(places) % len(known):
             continue
-        size = len(places) // count
-        for number, at in enumerate(theirs[key]):
+        if any(len(each.get(key, ())) != len(places) for each in ours):
+            continue
+        size = len(places) // len(known)
+        for number, at in enumerate(known):
             these = slice(number * size, (number + 1) * size)
             groups = [
                 [client.bound[place] for place in each[key][these]] for client, each in zip(clients, ours, strict=True)
@@ -74,6 +77,36 @@ def _meanings(clients: Sequence[Bindings], reference: Bindings, axes: tuple[int,
             if meaning is not None:
                 found.update(dict.fromkeys(places[these], meaning))
     return dict(sorted(found.items()))
+
+
+_Names = dict[_Key, dict[int, int]]
+"""Of each name the place of the last value that it is bound to, by the number of the call."""
+
+
+def _in_the_end(client: Bindings) -> _Names:
+    found: _Names = defaultdict(dict)
+    for key, places in _by_key(client).items():
+        if (name := _name_of(key)) is None:
+            continue
+        for place in places:
+            call = client.bound[place].call
+            found[name][call] = max(place, found[name].get(call, 0))
+    return {name: dict(sorted(calls.items())) for name, calls in found.items()}
+
+
+def _known_in_the_end(key: _Key, calls: Sequence[int], ours: _Names, theirs: _Names) -> list[int]:
+    """What one device's name holds in the end, for a line that it does not pass, such as a loop over the others."""
+    name = _name_of(key)
+    if name is None or name not in theirs or len(ours[name]) != len(theirs[name]):
+        return []
+    by_call = dict(zip(ours[name], theirs[name].values(), strict=True))
+    return [by_call[call] for call in calls]
+
+
+def _name_of(key: _Key) -> _Key | None:
+    """A name in a call, wherever it is bound there."""
+    step, lines, kind, name = key
+    return (step, (*lines[:-1], msgspec.structs.replace(lines[-1], line=0)), kind, name) if kind == NAME else None
 
 
 def _otherwise(client: Bindings, reference: Bindings) -> Iterator[int]:
@@ -110,22 +143,31 @@ class _ByHand:
             (self._given_to[bound.within] if bound.kind == RETURN else self._in_call[bound.call]).append(place)
             self._within[bound.call] = bound.within, client.frames[bound.lines[-1]].function
 
-    def source(self, place: int) -> int:
+    def source(self, place: int) -> int | None:
         """The first value that is surely bad, each made of the one before, of which this one comes.
 
-        What may mean the right thing as well as the bad one is passed by.
+        What may mean the right thing as well as the bad one is passed by. None where that is not known: a statement
+        reads what nothing is known of, or changes a bad value on.
         """
         like, seen, found = self.meanings[place], {place}, place
         while True:
-            inputs = {each: self.meanings.get(each, frozenset({RIGHT})) for each in self._inputs(place)}
-            new = {each: meaning for each, meaning in inputs.items() if each not in seen}
-            bad = [each for each, meaning in new.items() if RIGHT not in meaning and (like or not meaning)]
-            maybe = [each for each, meaning in new.items() if meaning & like]
+            new = [each for each in self._inputs(place) if each not in seen]
+            meanings = {each: self.meanings[each] for each in new if each in self.meanings}
+            bad = [each for each, meaning in meanings.items() if RIGHT not in meaning and (like or not meaning)]
+            maybe = [each for each, meaning in meanings.items() if meaning & like]
             if not bad and not maybe:
-                return found
-            place = max(bad or maybe)
+                unknown = (self._client.bound[each] for each in self._inputs(found) if each not in self.meanings)
+                return None if any(map(_is_told, unknown)) else found
+            before, place = place, max(bad or maybe)
+            if bad and self._is_changed(before, place):
+                return None
             found = place if bad else found
             seen.add(place)
+
+    def _is_changed(self, after: int, before: int) -> bool:
+        """Whether a statement binds a name to what it makes of the same name."""
+        ours, theirs = self._client.bound[after], self._client.bound[before]
+        return (ours.kind, ours.name, ours.call) == (theirs.kind, theirs.name, theirs.call) and ours.kind == NAME
 
     def _inputs(self, place: int) -> Iterator[int]:
         """What the statement that made a value has read, and what functions have given back to it."""
@@ -142,10 +184,13 @@ class _ByHand:
     def _named(self, name: str, call: int, before: int) -> Iterator[int]:
         """What a name was bound to last, in a call of a function or around it."""
         while call in self._within:
+            this = self._client.bound[before]
             earlier = (each for each in self._in_call[call] if each < before and self._name(each) == name)
-            bound = [each for each in earlier if self._client.bound[each].kind != ENTRY]
-            if bound:
-                yield bound[-1]
+            others = (each for each in earlier if self._client.bound[each].kind != ENTRY)
+            # In a loop over devices a line adds to a list what it has added to before.
+            bound = [each for each in others if not _is_again(self._client.bound[each], this)]
+            if bound:  # of a container each entry, that of a dictionary by itself
+                yield from {self._client.bound[each].name: each for each in bound}.values()
                 return
             call, function = self._within[call]
             if function not in _WITHIN:
@@ -210,6 +255,15 @@ class _ByHand:
             inputs=tuple(f"{name!r} is right" for name in read),
             step=bound.step,
         )
+
+
+def _is_again(one: Bound, other: Bound) -> bool:
+    return (one.kind, one.name, one.lines) == (other.kind, other.name, other.lines)
+
+
+def _is_told(bound: Bound) -> bool:
+    """Whether something is wanted to be known of a value: not of counts."""
+    return bound.kind != ENTRY and (bound.hidden or any(part.is_floating or len(part.shape) for part in bound.parts))
 
 
 def _shown(file: str) -> str:

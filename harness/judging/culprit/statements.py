@@ -45,8 +45,10 @@ def _listed(value: object) -> list[ast.AST]:
 
 
 def _names(nodes: list[ast.AST]) -> frozenset[str]:
+    added = [node.target for node in nodes if isinstance(node, ast.AugAssign)]
     every = (each for node in nodes for each in ast.walk(node))
-    return frozenset(each.id for each in every if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load))
+    read = (each for each in every if isinstance(each, ast.Name) and (isinstance(each.ctx, ast.Load) or each in added))
+    return frozenset(each.id for each in read)
 
 
 @cache

@@ -157,7 +157,7 @@ class ByHand:
         return linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip().startswith(("with ", "async with "))
 
     def _changed(self, frame: FrameType, known: _Known, kind: str, line: int) -> None:
-        for name, value in frame.f_locals.items():
+        for name, value in _items(frame.f_locals):
             if not (leaves := _leaves(value)):
                 known.pop(name, None)
                 continue
@@ -212,6 +212,17 @@ def _outer(frame: FrameType) -> Iterator[FrameType]:
     while (back := frame.f_back) is not None:
         yield back
         frame = back
+
+
+def _items(values: dict[Any, Any], within: str = "{}") -> Iterator[tuple[str, Any]]:
+    """What names are bound to, of a dictionary of names each entry by itself: each may be a list that grows."""
+    for key, value in list(values.items()):
+        name = within.format(key)
+        named = type(value) is dict and len(value) <= _LEAVES_MAX and all(type(each) is str for each in value)
+        if named and within == "{}":
+            yield from _items(value, f"{name}[{{}}]")
+        else:
+            yield name, value
 
 
 def _leaves(value: Any, depth: int = 3) -> list[Any]:
