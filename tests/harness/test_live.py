@@ -82,7 +82,7 @@ def test_a_training_that_somebody_starts_is_judged(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_TWO_DEVICES)
     watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py")
-    subprocess.run(watch, check=True, timeout=120)
+    subprocess.run(watch, check=True, timeout=300)
     (training,) = trainings(Path("left"))
     assert (training.steps, training.is_over) == ([1, 4, 8], True)
     found = _call("judge", "left", "--follow", "--json")  # it ends, since the training has
@@ -124,7 +124,7 @@ def test_a_device_that_computes_otherwise_does_so_again(tmp_path: Path, monkeypa
     script = _TWO_DEVICES.replace("    with tf.G", f"    {wrong}\n    with tf.G").replace("x, w)", "x, w * scale)")
     Path("train.py").write_text(script)
     watch = (sys.executable, "-m", "harness.watch", "--every", "8", "--out", "left", "train.py")
-    subprocess.run(watch, check=True, timeout=120)
+    subprocess.run(watch, check=True, timeout=300)
     steps = [json.loads(line) for line in _call("judge", "left", "--json").stdout.splitlines()]
     assert [step["again"] for step in steps] == ["persistent"] * 2
     assert [step["findings"][-1]["replica"] for step in steps] == ["local:0 replica 1"] * 2
@@ -142,7 +142,7 @@ def test_two_variables_of_the_environment_are_enough(tmp_path: Path) -> None:
     folder = Path(_watching.__file__).parent
     told = {"LOCKSTEP_WATCH": f"4:{tmp_path / 'left'}", "PYTHONPATH": f"{folder}:{tmp_path}"}
     environ = {name: value for name, value in os.environ.items() if not name.startswith("TF_CPP")}
-    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=environ | told, check=True, timeout=120)
+    subprocess.run([sys.executable, "train.py"], cwd=tmp_path, env=environ | told, check=True, timeout=300)
     (training,) = trainings(tmp_path / "left")
     assert (training.steps, training.is_over) == ([1, 4, 8, 12, 16], True)
     assert training.job.script == str(tmp_path / "train.py")
@@ -172,7 +172,7 @@ def test_a_callback_watches_a_model_that_was_built_before(
     """Each of its variables has the name by which the judge knows it; statistics may differ between replicas."""
     monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_FIT.format(keras=keras))
-    subprocess.run([sys.executable, "train.py"], check=True, timeout=120)
+    subprocess.run([sys.executable, "train.py"], check=True, timeout=300)
     found = _call("judge", "left", "--html", "page.html")
     assert found.stdout.startswith("5 steps: 5 consistent, 0 inconsistent, 0 not judged")
     assert "<polyline" in Path("page.html").read_text()
