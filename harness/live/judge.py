@@ -9,19 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from harness.attempts import JudgedAttempt, judged_by
 from harness.errors import Abstained
-from harness.evidence.deposit import JUDGED, Training, digest_of, trainings
+from harness.evidence.deposit import JUDGED, DepositJob, Training, digest_of, trainings
+from harness.evidence.parts import TRACES
+from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, StepEvidence, evidence_folder, renumbered
+from harness.evidence.trace import Counters, Seen
+from harness.evidence.writing import TraceWriter
 from harness.judging.verdict import Verdict
-from harness.live.composition import compose, seen_of
-from harness.live.contributions import contributed, outlier
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.state import Divergence, begun_apart, divergences, replicas_of
 from harness.request import VerifyRequest
@@ -33,7 +36,12 @@ from harness.subject.strategies import strategy_case
 from simulator import LockstepError, RunFailed, UsageError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Judge"]
+if TYPE_CHECKING:
+    import numpy as np
+
+    _Gradient = np.ndarray[Any, Any]
+
+__all__ = ["Judge", "outlier"]
 
 _TOGETHER = 8
 """Steps that are judged by one process, which takes seconds to begin."""
@@ -186,17 +194,17 @@ class Judge:
         def should(replica: str) -> Mapping[str, Any]:
             with scratch("judged") as directory:
                 attempt = self._attempt(training, 1, directory)
-                compose(training, [step], directory, only=names.index(replica))
+                _compose(training, [step], directory, only=names.index(replica))
                 told = dataclasses.replace(attempt, program=attempt.program.natively(1))
                 with reference_runs(told.program, directory, told.case.name, told.asked.venue(told.case)) as runs:
                     (seen,) = runs.plain().trace.clients[0].seen
-                return next(iter(contributed([(training.job, seen)]).values()), {})
+                return next(iter(_contributed([(training.job, seen)]).values()), {})
 
-        seen = [(job, seen_of(reader, step)) for job, reader in training.readers()]
+        seen = [(job, _seen_of(reader, step)) for job, reader in training.readers()]
         with contextlib.suppress(LockstepError):  # then nobody knows
-            if (found := outlier(contributed(seen), should)) is not None:
+            if (found := outlier(_contributed(seen), should)) is not None:
                 replica, name = found
-                text = f"contributed another gradient of {name} than one device computes from the same rows"
+                text = f"_contributed another gradient of {name} than one device computes from the same rows"
                 yield StepFinding("computation", "contributions", text, replica=replica)
 
     def _attempt(self, training: Training, steps: int, directory: Path) -> JudgedAttempt:
@@ -211,7 +219,7 @@ class Judge:
         """What is found of steps, and why single ones cannot be judged, by their place among these from 1."""
         with scratch("judged") as directory:
             attempt = self._attempt(training, len(steps), directory)
-            compose(training, steps, directory)
+            _compose(training, steps, directory)
             verdict, reference = judged_by(attempt, {})
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         apart = {seen.index: seen.apart for seen in reference.trace.clients[0].seen if seen.apart is not None}
@@ -232,3 +240,124 @@ class Judge:
                 "lockstep judge DIR -- python train.py"
             )
         return Script(job.script, job.args, job.cwd, first=first)
+
+
+# Puts steps of a training together as those of one short run, which can be judged as any run is.
+
+
+def _compose(training: Training, steps: Sequence[int], directory: Path, *, only: int | None = None) -> None:
+    """Leave a run whose steps, numbered from 1, are these.
+
+    Args:
+        training: whose steps they are.
+        steps: their numbers there.
+        directory: of the run.
+        only: the number of the replica, over all tasks, that then is the only one of which the steps are.
+
+    Raises:
+        Abstained: one of them is not there any more.
+        OSError: it is removed in this moment.
+        ValueError: it is damaged.
+    """
+    traces = directory / TRACES
+    traces.mkdir()
+    for job, reader in training.readers():
+        trace = traces / f"{job.header.task.replace(':', '-')}.trace"
+        writer, store = TraceWriter(trace), EvidenceWriter(evidence_folder(trace))
+        writer.write(job.header)
+        for index, number in enumerate(steps, 1):
+            step = _there(reader, number)
+            writer.write(msgspec.structs.replace(_seen(step), index=index))
+            store.begin(index)
+            store.publish(renumbered(reader, step if only is None else _only_of(step, only), index, store.put))
+        writer.write(Counters())
+        writer.close()
+
+
+def _seen_of(reader: EvidenceReader, number: int) -> Seen:
+    """What was seen of a step in its process; raises as of `_compose`."""
+    return _seen(_there(reader, number))
+
+
+def _there(reader: EvidenceReader, number: int) -> StepEvidence:
+    if (step := reader.step(number)) is None:
+        raise Abstained(f"step {number} was removed before it was judged")
+    return step
+
+
+def _seen(step: StepEvidence) -> Seen:
+    try:
+        return msgspec.msgpack.decode(step.seen, type=Seen)
+    except msgspec.MsgspecError as error:
+        raise ValueError(f"step {step.index} is damaged: {error}") from error
+
+
+def _only_of(step: StepEvidence, replica: int) -> StepEvidence:
+    """A step as one replica had it, as if there were no other."""
+
+    def own(passed: Sequence[PlaceValue]) -> tuple[PlaceValue, ...]:
+        return tuple(msgspec.structs.replace(each, replica=0) for each in passed if each.replica == replica)
+
+    return msgspec.structs.replace(step, passed=own(step.passed), evaluations=())
+
+
+# Whose fault a wrong step is: each replica's part of it is computed again, from that replica's own rows and draws.
+#
+# A replica contributes gradients. One replica that has what a replica of the run had computes what that should have
+# contributed, but for a factor, since a script divides by the number of replicas where it likes. The factor is the
+# same for all of them.
+
+
+_FACTOR_APART = 100.0
+"""So many times farther than any other replica is one from what it should contribute."""
+_ROUNDING = 1e-4
+"""Of its largest element a gradient may be so far from another computation of it."""
+
+
+def _contributed(jobs: Sequence[tuple[DepositJob, Seen]]) -> dict[str, dict[str, _Gradient]]:
+    """The gradients of each replica, by its name."""
+    found: dict[str, dict[str, _Gradient]] = {}
+    for job, seen in jobs:
+        for local, replica in enumerate(replicas_of(job)):
+            parts = {value.name: value.parts for value in seen.gradients}
+            found[replica] = {name: part[local].numpy() for name, part in parts.items() if local < len(part)}
+    return found
+
+
+def outlier(
+    found: Mapping[str, Mapping[str, _Gradient]], should: Callable[[str], Mapping[str, _Gradient]]
+) -> tuple[str, str] | None:
+    """The replica that has contributed what it should not have, and to the gradient of which variable.
+
+    Args:
+        found: as of `_contributed`.
+        should: computes what a replica should have contributed, but for a factor.
+    """
+    far = {replica: _farthest(gradients, should(replica)) for replica, gradients in found.items()}
+    if len(far) < 2:
+        return None
+    (replica, (most, name)), (_, (second, _)) = sorted(far.items(), key=lambda each: each[1][0], reverse=True)[:2]
+    return (replica, name) if most > _ROUNDING and not most <= _FACTOR_APART * second else None
+
+
+def _farthest(found: Mapping[str, _Gradient], computed: Mapping[str, _Gradient]) -> tuple[float, str]:
+    """How far that variable's gradient is off which is the farthest, of its largest element, and the variable."""
+    import numpy as np
+
+    pairs = {
+        name: (found[name].astype(np.float64), computed[name].astype(np.float64))
+        for name in found
+        if name in computed and found[name].shape == computed[name].shape and computed[name].size
+    }
+    with np.errstate(all="ignore"):
+        ratios = [
+            (one.reshape(-1) / other.reshape(-1))[np.abs(other.reshape(-1)) > _ROUNDING * np.abs(other).max()]
+            for one, other in pairs.values()
+        ]
+        factor = np.nanmedian(np.concatenate(ratios)) if ratios else 1.0
+        far = {
+            name: float(np.abs(one - factor * other).max() / np.abs(factor * other).max())
+            for name, (one, other) in pairs.items()
+            if other.any()
+        }
+    return max(((each if np.isfinite(each) else math.inf, name) for name, each in far.items()), default=(0.0, ""))

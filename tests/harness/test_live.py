@@ -34,7 +34,7 @@ from harness.evidence.steps import (
 from harness.evidence.steps.store import written
 from harness.evidence.trace import Header, Seen
 from harness.live import Judge, StepJudged
-from harness.live.contributions import outlier
+from harness.live.judge import outlier
 from harness.live.state import Divergence, divergences
 from harness.recording.steps import SampleWriter
 from simulator import UsageError
