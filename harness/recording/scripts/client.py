@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import runpy
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from unittest import mock
 
 import msgspec
 
@@ -36,8 +41,8 @@ from harness.recording.noise import Noise
 from harness.recording.patches import patched
 from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
+from harness.recording.scripts.cells import run_cells
 from harness.recording.scripts.design_differences import design_differences
-from harness.recording.scripts.execute import execute
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.scope_errors import compiled_named, unscoped_named
@@ -48,6 +53,7 @@ from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import WorkCounts, working
 from harness.subject.program import Program
+from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator.agent import current, now
 from simulator.agent.private_files import enter_view
@@ -219,7 +225,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         # Last, so that it sees what the script gets.
         with contextlib.suppress(ScriptEnded):
             stack.enter_context(recorder.witnessing())
-            execute(program.script)
+            _execute(program.script)
             at_end()
             stack.close()
     if session.work is None:
@@ -298,3 +304,50 @@ def all_cpus(count: int) -> Iterator[None]:
 
     with patched(central_storage_strategy.CentralStorageStrategy, "__init__", around):
         yield
+
+
+# Runs the file of a script as `python FILE ARGS` does, or the cells of a notebook.
+
+
+_OURS = ("harness", "simulator")
+
+
+def _execute(script: Script) -> None:
+    """Run it as `__main__`, in its directory, with its arguments.
+
+    Raises:
+        RuntimeError: it has ended itself with another exit code than 0.
+        Exception: whatever it raises.
+    """
+    os.chdir(script.cwd)
+    sys.argv = [script.path, *script.args]
+    sys.path.insert(0, str(Path(script.path).parent))
+    try:
+        with mock.patch.object(os, "_exit", _leaving(os._exit)):
+            _run(script)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise RuntimeError(f"{script.name} ended itself with exit code {end.code!r}") from end
+
+
+def _run(script: Script) -> None:
+    if script.cells:
+        run_cells(script.path, script.cells)
+    else:
+        runpy.run_path(script.path, run_name="__main__")
+
+
+def _leaving(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
+    """`os._exit` for the script's main thread, which ends the script: the process has still to say what was seen.
+
+    Faults, and what must not go on, end it at once.
+    """
+    process, thread = os.getpid(), threading.current_thread()
+
+    def end(status: int) -> NoReturn:
+        caller = str(sys._getframe(1).f_globals.get("__name__"))  # noqa: SLF001 - nothing public tells
+        if caller.partition(".")[0] in _OURS or (os.getpid(), threading.current_thread()) != (process, thread):
+            leave(status)
+        raise SystemExit(status)
+
+    return end
