@@ -16,8 +16,8 @@ def code() -> str:
 
 
 def answer(request: str, reply: str) -> None:
-    """Make the runs of a reference; see `harness.running.environment_main`."""
+    """Make the runs of a reference; see `harness.running.other_environment`."""
     names.claim()
-    from harness.running.environment_main import answer as make
+    from harness.running.other_environment import answer as make
 
     make(request, reply)

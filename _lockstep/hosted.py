@@ -20,6 +20,6 @@ def arrive(claimed: Sequence[str], state: Mapping[str, Any], kind: type) -> obje
         kind: of the object.
     """
     names.claim(*claimed)
-    from harness.tf_tests.inside.arriving import TaskStart, arrive
+    from harness.tf_tests.inside.task_start import TaskStart, arrive
 
     return arrive(TaskStart(state, dict(os.environ)), kind)

@@ -17,7 +17,7 @@ from simulator.launch import DEFAULT_PRELOAD, at_import, environ_of, forkserver,
 from simulator.launch.functions import Functions
 from simulator.launch.programs import Programs, working_directory
 from simulator.launch.protocol import Launcher
-from simulator.machines.engines.keeping import reached
+from simulator.machines.engines.machine_pool import reached
 from simulator.machines.engines.selection import engine_of
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import placed

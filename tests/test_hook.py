@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.subject.trainings import trainings
+from harness.cli.prove import trainings
 from simulator import UsageError
 from tests._installed import ROOT, run_there
 

@@ -51,7 +51,7 @@ def choose(config: pytest.Config) -> None:
     need_lockstep()
     from harness.subject.machines import OVER_VARIABLE, Over
     from simulator import UsageError
-    from simulator.machines.engines.keeping import keeping
+    from simulator.machines.engines.machine_pool import keeping
     from simulator.machines.engines.selection import engine_of
 
     place = dict(_pair(text) for text in asked["machines-place"] or ())

@@ -1,5 +1,5 @@
 """Lockstep, its scenarios and all that they need in files that can be carried to a machine without a network."""
 
-from harness.bundling.bundling import PYTHONS, Bundle, bundle
+from harness.bundling.wheels import PYTHONS, Bundle, bundle
 
 __all__ = ["PYTHONS", "Bundle", "bundle"]

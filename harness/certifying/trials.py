@@ -11,7 +11,6 @@ from statistics import median
 from typing import Any
 
 from harness.certifying.certificate import Trial
-from harness.certifying.training import BATCH, OUTPUTS, STEPS, data, train
 from harness.evidence.reproducibility import first_difference
 from harness.evidence.trace import RunTrace
 from harness.running.observe import observe
@@ -45,7 +44,7 @@ def planned(gpus: int) -> tuple[tuple[str, _Train, str], ...]:
     which each worker has a GPU.
     """
     replicas = max(2, min(gpus, 8))
-    found: list[tuple[str, _Train, str]] = [("variables", train, name) for name in strategies_for(gpus)]
+    found: list[tuple[str, _Train, str]] = [("variables", _train_two_layers, name) for name in strategies_for(gpus)]
     found.append(("Keras 3", _train_keras, f"mirrored-{replicas}"))
     if importlib.util.find_spec("tf_keras") is not None:
         found.append(("tf_keras", _train_tf_keras, f"mirrored-{replicas}"))
@@ -102,17 +101,17 @@ def _train(strategy: Any, record: Any, *, flavour: str) -> None:
 
     keras = importlib.import_module(flavour)
     tf.config.experimental.enable_op_determinism()
-    x, y = data()
+    x, y = _data()
     keras.utils.set_random_seed(1)
     with strategy.scope():
-        layers = [keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(OUTPUTS)]
+        layers = [keras.layers.Dense(32, activation="tanh"), keras.layers.Dense(_OUTPUTS)]
         model = keras.Sequential([keras.Input((x.shape[1],)), *layers])
         optimizer = keras.optimizers.Adam(0.01)
         optimizer.build(model.trainable_variables)
 
     def replica_step(x: Any, y: Any) -> Any:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum((model(x, training=True) - y) ** 2) / (BATCH * OUTPUTS)
+            loss = tf.reduce_sum((model(x, training=True) - y) ** 2) / (_BATCH * _OUTPUTS)
         variables = model.trainable_variables
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables, strict=True))
         return loss
@@ -121,7 +120,7 @@ def _train(strategy: Any, record: Any, *, flavour: str) -> None:
     def train_step(x: Any, y: Any) -> Any:
         return strategy.reduce("SUM", strategy.run(replica_step, args=(x, y)), axis=None)
 
-    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(_BATCH)
     options = tf.data.Options()
     options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
     for batch in strategy.experimental_distribute_dataset(dataset.with_options(options)):
@@ -137,19 +136,71 @@ def _train_served(strategy: Any, record: Any) -> None:
     import tensorflow as tf
 
     tf.config.experimental.enable_op_determinism()
-    x, y = data()
+    x, y = _data()
     with strategy.scope():
-        w = tf.Variable(tf.ones((x.shape[1], OUTPUTS)) / 10, name="w")
+        w = tf.Variable(tf.ones((x.shape[1], _OUTPUTS)) / 10, name="w")
 
     @tf.function
     def update(x: Any, y: Any) -> None:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum((tf.matmul(x, w) - y) ** 2) / (BATCH * OUTPUTS)
+            loss = tf.reduce_sum((tf.matmul(x, w) - y) ** 2) / (_BATCH * _OUTPUTS)
         w.assign_sub(0.1 * tape.gradient(loss, w))
 
     coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-    for step in range(STEPS):
-        rows = slice(step * BATCH, (step + 1) * BATCH)
+    for step in range(_STEPS):
+        rows = slice(step * _BATCH, (step + 1) * _BATCH)
         coordinator.schedule(update, args=(tf.constant(x[rows]), tf.constant(y[rows])))
         coordinator.join()
         record.step(variables=[w])
+
+
+# The training that a certificate measures: two layers on random data, whose steps are one `tf.function`.
+
+
+_STEPS = 14
+_BATCH, _OUTPUTS = 64, 10
+_INPUTS, _HIDDEN = 64, 128
+
+
+def _data() -> tuple[Any, Any]:
+    """Features and targets of all steps: float32, `_STEPS * _BATCH` rows of 64 and of `_OUTPUTS` numbers."""
+    import numpy as np
+
+    draw = np.random.default_rng(1)
+    x = draw.standard_normal((_BATCH * _STEPS, _INPUTS)).astype(np.float32)
+    return x, draw.standard_normal((_BATCH * _STEPS, _OUTPUTS)).astype(np.float32)
+
+
+def _train_two_layers(strategy: Any, record: Any) -> None:
+    """Train; every step records its loss and all variables. The same numbers whenever it runs on one kind of device."""
+    import numpy as np
+    import tensorflow as tf
+
+    # Without it a GPU adds up in whatever order its threads come, and two equal runs differ.
+    tf.config.experimental.enable_op_determinism()
+    draw = np.random.default_rng(2)
+    x, y = _data()
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).batch(_BATCH)
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    with strategy.scope():
+        shapes = {"w1": (_INPUTS, _HIDDEN), "w2": (_HIDDEN, _OUTPUTS)}
+        start = {name: draw.standard_normal(shape).astype(np.float32) / 10 for name, shape in shapes.items()}
+        weights = [
+            tf.Variable(value, name=name, aggregation=tf.VariableAggregation.SUM) for name, value in start.items()
+        ]
+
+    def replica_step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            error = tf.matmul(tf.nn.tanh(tf.matmul(x, weights[0])), weights[1]) - y
+            loss = tf.reduce_sum(error**2) / (_BATCH * _OUTPUTS)
+        for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+            weight.assign_sub(0.1 * gradient)
+        return loss
+
+    @tf.function
+    def train_step(x: Any, y: Any) -> Any:
+        return strategy.reduce("SUM", strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for batch in strategy.experimental_distribute_dataset(dataset.with_options(options)):
+        record.step(loss=train_step(*batch), variables=weights)

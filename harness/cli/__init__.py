@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import functools
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -17,11 +19,10 @@ import click
 
 from _lockstep import __version__
 from harness.cli._exits import Exit
-from harness.cli._limits import limit_of
 from harness.cli._output import lasting_output
 from harness.cli._terminal_width import columns, fitted
 
-__all__ = ["main"]
+__all__ = ["limit_of", "main"]
 
 # So long after Python has lost a signal it comes again.
 _AGAIN_SECONDS = 0.01
@@ -237,3 +238,44 @@ def _run(asked: _Asked) -> int:
         traceback.print_exc()
         return Exit.FAILED
     return code if isinstance(code, int) else 0
+
+
+# What this machine does not give, said in one sentence instead of with the place in the code where it was missed.
+
+
+_LIMITS = {
+    errno.EMFILE: "this process may open no more files; raise the limit with `ulimit -n`",
+    errno.ENFILE: "this machine may open no more files; close what is not needed",
+    errno.EAGAIN: "no more processes or threads may be started; raise the limit with `ulimit -u`, or end what runs",
+    errno.ENOMEM: "there is not enough memory for another process",
+    errno.ENOSPC: "no space is left on the device; free some, or name another directory with TMPDIR",
+    errno.EDQUOT: "the quota of the disk is used up; free some space, or name another directory with TMPDIR",
+    errno.EROFS: "the file system cannot be written to; name another directory with TMPDIR",
+    errno.EACCES: "permission is denied",
+}
+
+
+def limit_of(error: BaseException) -> str | None:
+    """The sentence, if the cause of an exception is a limit of the machine; else it is a defect of Lockstep."""
+    while True:
+        if isinstance(error, OSError) and error.errno in _LIMITS:
+            where = f" ({os.fsdecode(error.filename)})" if isinstance(error.filename, (str, bytes)) else ""
+            return f"{_LIMITS[error.errno]}{where}"
+        if isinstance(error, MemoryError):
+            return _LIMITS[errno.ENOMEM]
+        if isinstance(error, FileNotFoundError) and not _has_temporary():
+            return "no temporary directory can be written to; name one with TMPDIR"
+        # Python has no exception of its own for this.
+        if isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+            return _LIMITS[errno.EAGAIN]
+        if error.__cause__ is None:
+            return None
+        error = error.__cause__
+
+
+def _has_temporary() -> bool:
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,12 @@ from harness.cli._exits import Exit, of_proof, worst
 from harness.cli._options import html_option, timeout_option
 from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import columns, show
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.relations import Proof
 
-__all__ = ["prove"]
+__all__ = ["prove", "trainings"]
 
 _EPILOG = """\b
 Examples:
@@ -73,8 +75,6 @@ def prove(programs: tuple[str, ...], **options: Any) -> int:
 
 def _found(files: tuple[str, ...]) -> tuple[str, ...]:
     """The trainings in some files, as FILE.py:FUNCTION."""
-    from harness.subject.trainings import trainings
-
     found = tuple(f"{file}:{name}" for file in files for name in trainings(Path(file)))
     if not found:
         show("nothing to prove: no function here begins with the parameters (strategy, record)", err=True)
@@ -127,3 +127,26 @@ def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[s
     if not options["as_json"]:
         show(proof.text(columns() or 110))
     return of_proof(proof.status, strict=options["strict"]), {**named, "proof": proof.to_json()}, proof
+
+
+# Which functions of a file are trainings, without running it.
+
+
+def trainings(file: Path) -> list[str]:
+    """The names of functions on the top level that can be called as `train(strategy, record)`.
+
+    Raises:
+        UsageError: the file cannot be read, or is no Python.
+    """
+    try:
+        tree = ast.parse(file.read_bytes(), file.name)
+    except (OSError, SyntaxError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read as Python: {error}") from error
+    return [each.name for each in tree.body if isinstance(each, ast.FunctionDef) and _is_training(each.args)]
+
+
+def _is_training(arguments: ast.arguments) -> bool:
+    """Whether two arguments by position are enough."""
+    names = [each.arg for each in (*arguments.posonlyargs, *arguments.args)]
+    required = len(names) - len(arguments.defaults)
+    return names[:2] == ["strategy", "record"] and required <= len(names[:2]) and None not in arguments.kw_defaults

@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.lru_cache import LruCache
-from harness.evidence.sums import exact_sum
 from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
+
+if TYPE_CHECKING:
+    import numpy as np
 
 if TYPE_CHECKING:
     import numpy as np
@@ -214,7 +216,7 @@ def summed(parts: Sequence[Array], problem: str | None = None) -> Observed:
         return _unusable(parts[0].dtype if parts else "float32", problem or "no replica recorded a part")
     dtype = parts[0].dtype
     if is_integer(dtype):
-        total = exact_sum([part.numpy() for part in parts])
+        total = _exact_sum([part.numpy() for part in parts])
         if total is None:
             return _unusable(dtype, f"the sum of the replicas' parts, which are {dtype}, does not fit into 64 bits")
     else:
@@ -258,3 +260,24 @@ def _joined(parts: Sequence[Array], problem: str | None) -> Observed:
         tuple(itertools.chain.from_iterable(lengths)) for lengths in zip(*(part.rows for part in parts), strict=True)
     )
     return Observed(parts[0].dtype, np.concatenate([part.numpy() for part in parts]), rows=rows)
+
+
+# Sums of whole numbers that are exact or refused, where NumPy would wrap around.
+
+
+_INT64_MAX = 2**63 - 1
+
+
+def _exact_sum(arrays: Sequence[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any] | None:
+    """The sum of arrays of integers or booleans of one shape, as int64 or else uint64; None if it fits into neither."""
+    import numpy as np
+
+    largest = sum(max(abs(int(array.min())), abs(int(array.max()))) if array.size else 0 for array in arrays)
+    if largest <= _INT64_MAX:
+        return np.asarray(np.sum([array.astype(np.int64) for array in arrays], axis=0, dtype=np.int64))
+    total = np.sum([array.astype(object) for array in arrays], axis=0, dtype=object)  # of Python's own integers
+    low, high = int(np.min(total)), int(np.max(total))
+    for dtype in (np.int64, np.uint64):
+        if np.iinfo(dtype).min <= low and high <= np.iinfo(dtype).max:
+            return np.asarray(total, dtype)
+    return None

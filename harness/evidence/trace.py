@@ -28,6 +28,7 @@ __all__ = [
     "Array",
     "ClientTrace",
     "Counters",
+    "DevicePlacement",
     "DrawSeen",
     "Evaluated",
     "Final",
@@ -35,7 +36,6 @@ __all__ = [
     "GivenSeen",
     "Header",
     "NoHeader",
-    "Placement",
     "RunTrace",
     "Seen",
     "SeenVariable",
@@ -315,7 +315,7 @@ class Work(msgspec.Struct, frozen=True):
     placed: tuple[str, ...] = ()
 
 
-class Placement(msgspec.Struct, frozen=True):
+class DevicePlacement(msgspec.Struct, frozen=True):
     """Where a client's replicas and variables stood when its program had ended.
 
     Devices are written `GPU:0`, and those of other tasks `ps:1 CPU:0`. `replicas` are those of the local replicas, by
@@ -359,7 +359,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     overwritten: tuple[str, ...] = ()
     stand_ins: tuple[StandIn, ...] = ()
     cut: int | None = None
-    placement: Placement | None = None
+    placement: DevicePlacement | None = None
     others: int = 0
     all_examples: GivenSeen | None = None
     unjoined: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 from harness.judging.placed_work import placed_by_hand
+from harness.judging.wording import first_ones
 from harness.relations import COARSE, Proof
 
 __all__ = [
@@ -188,8 +189,7 @@ def _unread(run: RunTrace) -> Iterator[Condition]:
 
 def shown(places: Sequence[str]) -> str:
     """The first few of them, and how many more there are."""
-    more = f" and {len(places) - _SHOWN} more" if len(places) > _SHOWN else ""
-    return ", ".join(places[:_SHOWN]) + more
+    return first_ones(places, _SHOWN)
 
 
 def _cut_by_worker(run: RunTrace, reference: RunTrace) -> Condition | None:

@@ -22,8 +22,7 @@ from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
-from harness.recording.default_seeds import own_shuffles, seeded_generators
-from harness.recording.integer_seeds import mend_seeds
+from harness.recording.default_seeds import mend_seeds, own_shuffles, seeded_generators
 from harness.recording.serial_closures import serial_closures
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from harness.evidence.trace import Placement
+from harness.evidence.trace import DevicePlacement
 from harness.recording.tensors import tensor_of
 
 __all__ = ["placement_of"]
 
 
-def placement_of(strategy: Any, recorded: Sequence[tuple[str, Sequence[Any]]], task: str) -> Placement:
+def placement_of(strategy: Any, recorded: Sequence[tuple[str, Sequence[Any]]], task: str) -> DevicePlacement:
     """What a trace keeps of it; changes nothing.
 
     Args:
@@ -24,7 +24,7 @@ def placement_of(strategy: Any, recorded: Sequence[tuple[str, Sequence[Any]]], t
 
     there = [_short(device.name, task) for device in tf.config.list_logical_devices()]
     local = [name for name in there if name.startswith("GPU:")]
-    return Placement(
+    return DevicePlacement(
         replicas=tuple(_short(name, task) for name in _worker_devices(strategy)),
         there=tuple(there),
         variables={

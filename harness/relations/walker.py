@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.evidence.step_graph import Graph, GraphNode, StepGraph
 from harness.relations.calls import CALLS
+from harness.relations.constants import fact_of_constant, folded
 from harness.relations.facts import COARSE, EVEN, Fact, FactKind, Made, ProofCondition, Unknown, made_by
-from harness.relations.folding import fact_of_constant, folded
 from harness.relations.lengths import closer
 from harness.relations.protocol import GraphStep, Rule, World, attributes_of
 from harness.relations.rules import all_rules

@@ -20,14 +20,13 @@ from pathlib import Path
 
 import msgspec
 
-from _lockstep.names import HOME
 from harness.evidence.independence import Touch
+from simulator.machines.local import facts
 
 __all__ = ["code_digest", "environment_digest", "keep_depends", "still_the_same"]
 
 _DEPENDS = "depends.json"
 _PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "ml_dtypes")
-_OWN = ("_lockstep", "harness", "simulator")
 _DIGITS = 12
 _PART_BYTES = 1 << 20
 # By so much the time of a file may be behind the clock, which Linux asks at each of its ticks.
@@ -59,10 +58,7 @@ def environment_digest() -> str:
 @lru_cache(maxsize=1)
 def code_digest() -> str:
     """Stands for Lockstep's own code."""
-    found = hashlib.sha256()
-    for file in sorted(path for package in _OWN for path in (HOME / package).rglob("*.py")):
-        found.update(file.read_bytes())
-    return found.hexdigest()[:_DIGITS]
+    return facts.code_digest("harness")
 
 
 def keep_depends(folder: Path, touches: Iterable[Touch], script: str | None = None) -> None:

@@ -14,7 +14,7 @@ from harness.recording.client import OWN, Assignment
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, RunFailed, UsageError
-from simulator.machines.engines.keeping import keeping, reached
+from simulator.machines.engines.machine_pool import keeping, reached
 from simulator.machines.engines.selection import engine_of
 from simulator.machines.local.scratch import scratch
 from simulator.machines.protocol import LEFT

@@ -16,14 +16,15 @@ from harness.errors import Abstained, NoRoom, NothingObserved
 from harness.evidence.reference import ReferenceFiles
 from harness.evidence.steps import Segment
 from harness.running.interpreter import Interpreter, its_environ
-from harness.running.reference_request import ReferenceRequest
+from harness.running.reference_request import ReferenceRequest, make_runs
 from harness.running.reference_runs import Runs
 from harness.subject.program import Program
 from harness.subject.script import Script
-from simulator import RunFailed, RunResult, TaskError, UsageError
+from simulator import LockstepError, RunFailed, RunResult, TaskError, UsageError
+from simulator.kernel import die_with_parent
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Failed", "Reply", "Request", "runs_of_environment"]
+__all__ = ["Failed", "Reply", "Request", "answer", "runs_of_environment"]
 
 _END_SECONDS_MAX = 10.0
 # The imports of a forkserver on a busy machine.
@@ -168,3 +169,34 @@ def _raised(failed: Failed, program: Program, python: Interpreter, folder: Path)
 
 def _end(log: Path) -> str:
     return "\n".join(log.read_text(errors="replace").splitlines()[-20:])
+
+
+# In the Python of another environment: makes the runs that a verification asks for, and says where they are.
+
+
+def answer(request: str, reply: str) -> None:
+    """Read a `Request` from one file and write a `Reply` into another."""
+    die_with_parent()
+    asked = msgspec.json.decode(Path(request).read_bytes(), type=Request)
+    try:
+        program = Program.of(asked.origin) if asked.origin is not None else _script(asked)
+        runs = Runs(
+            program,
+            Path(asked.directory),
+            asked.seed,
+            asked.timeout,
+            follows=asked.follows,
+            hardware=asked.hardware,
+            strategy=asked.strategy,
+        )
+        found = Reply(made=make_runs(runs, asked.wanted))
+    except LockstepError as error:
+        found = Reply(failed=Failed.of(error))
+    new = Path(reply).with_suffix(".new")
+    new.write_bytes(msgspec.json.encode(found))
+    new.replace(reply)
+
+
+def _script(asked: Request) -> Program:
+    assert asked.script is not None
+    return Program.of_script(asked.script)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,6 @@ from harness.recording.client import Assignment
 from harness.recording.scripts import CANNOT
 from harness.running.clients import client_of, viewed
 from harness.running.dependencies import keep_depends, still_the_same
-from harness.running.disk_space import RERUNS, check_room, fitting
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
@@ -106,7 +106,7 @@ class Runs:
         """
         missing = self._missing(names)
         if PLAIN not in missing:
-            check_room(self.directory, len(missing) * self._size, "reruns of the reference are to be made")
+            _check_room(self.directory, len(missing) * self._size, "reruns of the reference are to be made")
         if self.hardware != "cpu" and len(missing) > 1:
             for name in missing:  # each may want the only GPU that there is
                 self.make([name])
@@ -183,7 +183,7 @@ class Runs:
             replicas=self.replicas,
             repeats=self.repeats,
             tf32=name == TF32,
-            beside=1 + RERUNS * self.noisy if name == PLAIN else 0,
+            beside=1 + _RERUNS * self.noisy if name == PLAIN else 0,
         )
 
     def remove_unfinished(self) -> None:
@@ -197,7 +197,7 @@ class Runs:
         missing = self._missing(names)
         most = 1 if missing and self.reads_back else cores()
         while missing:
-            size = fitting(self.directory, self._size, most)
+            size = _fitting(self.directory, self._size, most)
             yield missing[:size]
             missing = missing[size:]
 
@@ -304,3 +304,35 @@ def reproducible(runs: Runs) -> tuple[Runs, str | None]:
     if (still := alone.difference()) is not None:
         raise NotReproducible(still.text)
     return alone, differing.text
+
+
+# Whether a disk has room for what is about to be recorded, which is known once a plain run has been.
+
+
+_RERUNS = 2
+"""Traces of reruns with noise that a reference has after a first look."""
+
+
+def _check_room(directory: Path, size: int, what: str) -> None:
+    """Fail before a disk is full.
+
+    Args:
+        directory: on the disk.
+        size: bytes that are about to be written there.
+        what: they are, for a sentence.
+
+    Raises:
+        NoRoom: there are not as many.
+    """
+    if (free := _free(directory)) < size:
+        raise NoRoom.of(str(directory), size, free, what)
+
+
+def _fitting(directory: Path, size: int, most: int) -> int:
+    """How many files of a size fit, at least 1 and at most so many: whether even that one does is another question."""
+    return max(1, min(most, _free(directory) // max(1, size)))
+
+
+def _free(directory: Path) -> int:
+    disk = os.statvfs(directory)
+    return disk.f_bavail * disk.f_frsize

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from harness.search.corpus import Corpus
+from harness.search.coverage_guided import Steering
 from harness.search.outcome import PlanOutcome
 from harness.search.plan_strategy import Space, drawn_plans
 from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
 from harness.search.situations import Coverage, Point
-from harness.search.steering import Steering
 from simulator import FaultPlan
 
 __all__ = ["FailingPlan", "Hunt", "Search"]

@@ -15,7 +15,7 @@ from typing import Any
 import multiprocess
 from multiprocess import connection
 
-from harness.tf_tests.inside import entering, stacks
+from harness.tf_tests.inside import entry_point, stacks
 from harness.tf_tests.inside.messages import SessionOrder
 from simulator.helpers.warden import MARK_VARIABLE, kill_marked
 from simulator.launch import at_import, forkserver
@@ -60,7 +60,7 @@ class FileProcess:
         self._captured, their_captured = multiprocess.Pipe()
         with theirs, their_captured:
             start = forkserver(_PRELOAD, at_import(environ)).start
-            self._launched = start(entering.enter, (theirs, their_captured, order), path.name)
+            self._launched = start(entry_point.enter, (theirs, their_captured, order), path.name)
 
     def send(self, message: object) -> None:
         """Tell it something; that it has ended shows when it is asked."""

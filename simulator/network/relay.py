@@ -68,7 +68,7 @@ class Relay:
                 listener.close()
         self.helper = Helper("relay", control, changed, hear=hear, on_ended=on_ended, error=RelayEnded)
         self.helper.say(
-            wire.Start(
+            wire.RelayStart(
                 listeners=numbers,
                 probes=probes,
                 targets={address: task for task, address in addresses.items()},

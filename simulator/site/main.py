@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import queue
+import secrets
 import signal
+import socket
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,14 +22,13 @@ from simulator.machines.local.host import cores, memory_bytes
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.protocol import Broke, Event, MachineSilent, Silent
 from simulator.site.local_run import LocalRun
-from simulator.site.meeting import Answering, reached
 from simulator.threads import Worker
 from simulator.wire import site as wire
 from simulator.wire.events import Ended
 from simulator.wire.framing import Malformed
-from simulator.wire.site import Beat, FromSite
+from simulator.wire.site import Beat, FromSite, Peer
 
-__all__ = ["SiteLease", "main"]
+__all__ = ["Answering", "SiteLease", "main", "reached"]
 
 _READ_BYTES_MAX = 1 << 20
 
@@ -238,3 +240,66 @@ class SiteLease:
                 self._asked[number] = now
             self._say(Beat(number))
             self._closed.wait(min(self._every, max(0.0, self._until - time.monotonic())))
+
+
+# How two machines find out by which addresses they reach each other: each answers, and each tries the others.
+
+
+_TOKEN_BYTES = 16
+_SECONDS_MAX = 5.0
+
+
+class Answering:
+    """Says its token to whoever connects, so that nobody takes another machine for this one."""
+
+    def __init__(self) -> None:
+        self.token = secrets.token_hex(_TOKEN_BYTES)
+        self._listener = socket.create_server(("", 0), backlog=64)
+        self.port = int(self._listener.getsockname()[1])
+        Worker.started("answering", self._answer)
+
+    def _answer(self) -> None:
+        while True:
+            try:
+                peer, _ = self._listener.accept()
+            except OSError:  # closed
+                return
+            with peer, contextlib.suppress(OSError):
+                peer.settimeout(_SECONDS_MAX)
+                peer.sendall(self.token.encode())
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+
+
+def reached(peers: Sequence[Peer], seconds: float) -> dict[str, str]:
+    """The addresses of each of these by which it itself answers, with commas between, within so many seconds."""
+    asked = [(peer, address) for peer in peers for address in peer.addresses]
+    if not asked:
+        return {}
+    deadline = time.monotonic() + seconds
+    with ThreadPoolExecutor(len(asked), "lockstep-reaching") as pool:
+        answers = list(pool.map(lambda one: _answers(one[0], one[1], deadline), asked))
+    found: dict[str, list[str]] = {peer.machine: [] for peer in peers}
+    for (peer, address), answered in zip(asked, answers, strict=True):
+        if answered:
+            found[peer.machine].append(address)
+    return {machine: ",".join(addresses) for machine, addresses in found.items()}
+
+
+def _answers(peer: Peer, address: str, deadline: float) -> bool:
+    said = b""
+    wanted = peer.token.encode()
+    try:
+        with socket.create_connection((address, peer.port), max(0.1, deadline - time.monotonic())) as wire:
+            while len(said) < len(wanted):
+                wire.settimeout(max(0.1, deadline - time.monotonic()))
+                if not (piece := wire.recv(len(wanted) - len(said))):
+                    break
+                said += piece
+    except OSError:
+        return False
+    return said == wanted

@@ -33,7 +33,7 @@ class Relaying:
         self.chained = port_of(chained)
         try:
             self._process = fork_relay(far, [listener.fileno() for listener in (*listeners.values(), chained)])
-            start = network.Start(
+            start = network.RelayStart(
                 listeners={task: listener.fileno() for task, listener in listeners.items()},
                 targets=asked.targets,
                 seed=asked.seed,

@@ -27,8 +27,8 @@ __all__ = [
     "Inbox",
     "Install",
     "LinkCounters",
+    "RelayStart",
     "Remove",
-    "Start",
     "Started",
     "ToHelper",
     "TurnedAway",
@@ -96,7 +96,7 @@ class LinkCounters(msgspec.Struct, frozen=True):
     lost: int = 0
 
 
-class Start(msgspec.Struct, frozen=True, tag=True):
+class RelayStart(msgspec.Struct, frozen=True, tag=True):
     """To the relay, first.
 
     Attributes:
@@ -229,7 +229,7 @@ class Broken(msgspec.Struct, frozen=True, tag=True):
     error: str
 
 
-ToHelper = Start | Chained | Belongs | Install | Remove | Clear | Count
+ToHelper = RelayStart | Chained | Belongs | Install | Remove | Clear | Count
 FromHelper = Started | Done | Counted | Fired | TurnedAway | Broken
 
 TO_HELPER: msgspec.msgpack.Decoder[ToHelper] = msgspec.msgpack.Decoder(ToHelper)

@@ -11,8 +11,8 @@ import numpy as np
 
 from harness.evidence.step_graph import GraphNode
 from harness.evidence.trace import Array as Kept
+from harness.relations.constants import fact_of_constant
 from harness.relations.facts import EVEN, NONEMPTY, Fact, FactKind
-from harness.relations.folding import fact_of_constant
 from harness.relations.protocol import GraphStep, Rule, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.bundling import bundle, bundling
-from harness.bundling.bundling import needed
+from harness.bundling import bundle, wheels
 from harness.bundling.packing import pack
+from harness.bundling.wheels import needed
 from harness.cli import _lockstep
 from simulator import LockstepError, UsageError
 
@@ -73,7 +73,7 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "requirements.lock").write_text(LOCK.format(**sums))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(index))
-    monkeypatch.setattr(bundling, "_roots", lambda *_: ["Asked"])
+    monkeypatch.setattr(wheels, "_roots", lambda *_: ["Asked"])
     return root
 
 
@@ -91,8 +91,8 @@ def test_the_lock_file_has_all_that_is_asked_for() -> None:
     """TensorFlow and the scenarios' packages, and nothing that only whoever works on Lockstep needs."""
     root = Path(__file__).parents[2]
     lock = (root / "requirements.lock").read_text()
-    for python in bundling.PYTHONS:
-        names = {entry.partition("==")[0] for entry in needed(lock, bundling._roots(root, python), python, "x86_64")}
+    for python in wheels.PYTHONS:
+        names = {entry.partition("==")[0] for entry in needed(lock, wheels._roots(root, python), python, "x86_64")}
         assert {"tensorflow", "keras", "numpy", "pytest", "jinja2", "tf-keras", "tensorboard", "grpcio"} <= names
         assert not {"mypy", "ruff", "playwright", "colorama"} & names
         assert ("tomli" in names) == (python == "3.10")
@@ -137,7 +137,7 @@ def test_what_cannot_be_written_is_one_error(
 ) -> None:
     """Before anything is fetched, and nothing is left."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(bundling, "_pip", lambda *_: pytest.fail("pip was called"))
+    monkeypatch.setattr(wheels, "_pip", lambda *_: pytest.fail("pip was called"))
     (tmp_path / "there").mkdir()
     result = CliRunner().invoke(_lockstep, ["bundle", *options])
     assert result.exit_code == 2
@@ -165,7 +165,7 @@ def test_a_bundle_is_installed_without_an_index(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Into a fresh environment; a damaged part, a missing one, another Python and an existing place are refused."""
-    monkeypatch.setattr(bundling, "_build", lambda *_: None)
+    monkeypatch.setattr(wheels, "_build", lambda *_: None)
     out, prefix = tmp_path / "out", tmp_path / "prefix"
     made = bundle(out, part_bytes=1024, python=PYTHON, root=checkout)
     assert (made.wheels, made.parts) == (2, len(list(out.glob("part-*"))))
@@ -198,7 +198,7 @@ def test_what_pip_does_not_get_leaves_nothing(
     spoil: Callable[[Path], object], checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A wheel that is not there, or is another than the lock file's, by pip's own words."""
-    monkeypatch.setattr(bundling, "_build", lambda *_: None)
+    monkeypatch.setattr(wheels, "_build", lambda *_: None)
     if spoil(checkout) is None:
         next((tmp_path / "index").glob("below*")).unlink()
     with pytest.raises(LockstepError, match="pip download failed: "):

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from harness.certifying import Certificate, Trial, certificate_page, certify, certifying
+from harness.certifying import Certificate, Trial, certificate_page, certification, certify
 from harness.certifying.trials import strategies_for
 from harness.cli import _lockstep
 from harness.errors import MissingHardware
@@ -52,10 +52,10 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         (directory / "matrix.json").write_bytes(Matrix(cells=made.cells, hardware=hardware).to_json())
         return made.code
 
-    monkeypatch.setattr(certifying, "gpus", lambda hardware: made.gpus)
-    monkeypatch.setattr(certifying, "_run_scenarios", scenarios)
-    monkeypatch.setattr(certifying, "trials", lambda *_: made.trials)
-    monkeypatch.setattr(certifying, "_machine", lambda: {"TensorFlow": "2.21.0", "driver": "570.1"})
+    monkeypatch.setattr(certification, "gpus", lambda hardware: made.gpus)
+    monkeypatch.setattr(certification, "_run_scenarios", scenarios)
+    monkeypatch.setattr(certification, "trials", lambda *_: made.trials)
+    monkeypatch.setattr(certification, "_machine", lambda: {"TensorFlow": "2.21.0", "driver": "570.1"})
     return made
 
 
@@ -124,7 +124,7 @@ def test_a_rehearsal_certifies_nothing_and_says_so_everywhere(machine: Machine, 
 def test_pytest_that_does_not_take_its_arguments_is_a_usage_error(tmp_path: Path) -> None:
     """A folder of scenarios that does not exist gives no certificate."""
     with pytest.raises(UsageError, match=r"the scenarios could not be run: .* ended with exit code 4"):
-        certifying._run_scenarios(tmp_path, [str(tmp_path / "none")], "gpu")
+        certification._run_scenarios(tmp_path, [str(tmp_path / "none")], "gpu")
 
 
 def test_strategies_are_those_that_the_gpus_allow() -> None:

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from harness.cli import _lockstep
-from harness.cli._limits import limit_of
+from harness.cli import _lockstep, limit_of
 
 LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 SECONDS_MAX = 120

@@ -17,7 +17,7 @@ from harness.cures import TriedCure
 from harness.cures.kinds import all_cures
 from harness.cures.protocol import CureSource
 from harness.judging.culprit.kinds import REPORT
-from harness.judging.diagnostics.source import label_of
+from harness.judging.diagnostics.from_verdict import label_of
 from harness.judging.verdict import Verdict
 from simulator import UsageError
 

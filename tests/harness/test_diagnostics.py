@@ -20,7 +20,7 @@ from harness.judging.culprit.kinds import MEAN, REPORT
 from harness.judging.diagnostics import Diagnostic, Label, diagnostic_of, diagnostic_text, text_of
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
-from harness.judging.diagnostics.source import label_of
+from harness.judging.diagnostics.from_verdict import label_of
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict

@@ -14,7 +14,7 @@ import pytest
 from harness import NoRoom
 from harness.evidence.trace import Array, Counters, Header, Step, Variable, read_client
 from harness.evidence.writing import TraceWriter
-from harness.running import disk_space
+from harness.running import reference_runs
 from simulator.capabilities.namespaces import try_namespaces
 from simulator.machines.local.small_disk import call_on_small_disk
 from tests.harness._small_cache import STEP_BYTES
@@ -64,7 +64,7 @@ def test_what_fits_is_written(beside: int, tmp_path: Path, monkeypatch: pytest.M
 def test_as_many_reruns_are_made_at_once_as_fit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One at least, since whether that one fits is asked when it is made."""
     monkeypatch.setattr(os, "statvfs", lambda _: _disk(3 * _MIB))
-    assert [disk_space.fitting(tmp_path, size, 4) for size in (1, _MIB, 2 * _MIB, 9 * _MIB)] == [4, 3, 1, 1]
+    assert [reference_runs._fitting(tmp_path, size, 4) for size in (1, _MIB, 2 * _MIB, 9 * _MIB)] == [4, 3, 1, 1]
 
 
 @pytest.fixture

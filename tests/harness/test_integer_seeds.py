@@ -8,7 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
-from harness.recording.integer_seeds import mend_seeds
+from harness.recording.default_seeds import mend_seeds
 
 
 @pytest.mark.parametrize(

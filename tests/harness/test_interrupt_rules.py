@@ -13,7 +13,7 @@ from harness.evidence.observed import per_epoch
 from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import ClientTrace, Final, RunTrace, Step
-from harness.judging.align.resumed_part import interrupted_case
+from harness.judging.align.cases import interrupted_case
 from harness.judging.explain import all_rules
 from harness.judging.interruption import Interruption
 from harness.judging.laws import Case

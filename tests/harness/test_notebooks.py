@@ -17,7 +17,7 @@ from harness.cli import _lockstep
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
-from harness.judging.diagnostics.source import label_of
+from harness.judging.diagnostics.from_verdict import label_of
 from harness.recording.scripts.cells import run_cells
 from harness.subject.notebook import NotebookCell, line_on_disk, read_cells, show_to_python
 from harness.subject.program import Program

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from harness import MissingHardware, StrategyCase, strategy_case, verify
-from harness.evidence.trace import Placement, RunTrace
+from harness.evidence.trace import DevicePlacement, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import ExactTolerance
 from harness.report import Cell, Matrix
@@ -20,7 +20,7 @@ from tests.harness._programs import commuting, exact
 from tests.harness._traces import client, step
 
 _LAW = next(law for law in all_laws() if law.id == "placed_on_devices")
-_RIGHT = Placement(
+_RIGHT = DevicePlacement(
     replicas=("GPU:0", "GPU:1"),
     there=("CPU:0", "GPU:0", "GPU:1"),
     variables={"w": ("GPU:0", "GPU:1"), "b": ("GPU:0", "GPU:1")},
@@ -28,13 +28,15 @@ _RIGHT = Placement(
 )
 
 
-def _judged(placement: Placement | None, strategy: str = "mirrored-2", device: str = "GPU 0: NVIDIA") -> Judgement:
+def _judged(
+    placement: DevicePlacement | None, strategy: str = "mirrored-2", device: str = "GPU 0: NVIDIA"
+) -> Judgement:
     case = _case(placement, strategy, device)
     assert _LAW.concerns(case)
     return _LAW.judge(case)
 
 
-def _case(placement: Placement | None, strategy: str, device: str) -> Case:
+def _case(placement: DevicePlacement | None, strategy: str, device: str) -> Case:
     trace = client(step(1), replicas=2, placement=placement)
     header = msgspec.structs.replace(trace.header, strategy=strategy, devices=(device,))
     return Case(RunTrace((msgspec.structs.replace(trace, header=header),)), RunTrace((client(),)), ExactTolerance())

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from harness.evidence.step_graph import Argument, Graph, GraphNode, ReportedValue
-from harness.recording.tracing.graph_equality import same_arguments, same_graphs
 from harness.recording.tracing.python_decisions import of_program
 from harness.recording.tracing.result_values import joined, numbers, rows_of
+from harness.recording.tracing.step_function import same_arguments, same_graphs
 from harness.relations import proof_of
 from tests.harness.test_proving import _number, _step
 

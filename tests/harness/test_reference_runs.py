@@ -13,7 +13,7 @@ import pytest
 from harness import NoRoom
 from harness.evidence.independence import Touch
 from harness.evidence.writing import write_client
-from harness.running import disk_space, reference_runs
+from harness.running import reference_runs
 from harness.running.dependencies import keep_depends
 from harness.running.reference_runs import PLAIN, Runs, noisy
 from harness.subject.program import Program
@@ -102,8 +102,8 @@ def test_fewer_are_made_at_once_where_there_is_little_room(runs: _Made, monkeypa
     monkeypatch.setattr(reference_runs, "cores", lambda: 2)
     names = [noisy(1), noisy(-1), noisy(2)]
     for free, expected in ((9, [2, 1]), (1, [1, 1, 1])):
-        monkeypatch.setattr(disk_space, "_free", lambda _, free=free: free * size)
+        monkeypatch.setattr(reference_runs, "_free", lambda _, free=free: free * size)
         assert [len(some) for some in runs._batches(names)] == expected
-    monkeypatch.setattr(disk_space, "_free", lambda _: size - 1)
+    monkeypatch.setattr(reference_runs, "_free", lambda _: size - 1)
     with pytest.raises(NoRoom, match="reruns of the reference are to be made"):
         Runs.make(runs, names[:1])

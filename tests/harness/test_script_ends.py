@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from harness import verify
-from harness.recording.scripts import execute
+from harness.recording.scripts import client
 
 
 def _left(name: str, *, aside: bool = False) -> list[int]:
     """The exit codes by which a process is left at once that calls `os._exit(3)` in a module of this name."""
     left: list[int] = []
     leave: Any = left.append
-    called: dict[str, Any] = {"__name__": name, "leave": execute._leaving(leave)}
+    called: dict[str, Any] = {"__name__": name, "leave": client._leaving(leave)}
     call = compile("try:\n    leave(3)\nexcept SystemExit as end:\n    code = end.code", "<script>", "exec")
     if aside:
         thread = threading.Thread(target=exec, args=(call, called))

@@ -277,9 +277,9 @@ def _unscoped() -> tuple[str, int]:
     """In a task: an update of a variable that was made too early, and the devices of a strategy that names none."""
     import tensorflow as tf
 
-    from harness.recording.scripts.all_cpus import all_cpus
+    from harness.recording.scripts.client import all_cpus
+    from harness.recording.scripts.scope_errors import unscoped_named
     from harness.recording.scripts.stand_ins import StandIns
-    from harness.recording.scripts.unscoped import unscoped_named
 
     with unscoped_named(StandIns(Script(__file__, (), "/"))):
         early = tf.Variable(1.0, name="early")

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from harness import MissingHardware, strategy_case, verify
-from harness.evidence.trace import Placement, RunTrace
+from harness.evidence.trace import DevicePlacement, RunTrace
 from harness.judging.laws import Case, all_laws
 from harness.judging.tolerance import ExactTolerance
 from harness.recording.tpu_rehearsal import TpuRefused, tpu_rehearsal
@@ -161,7 +161,7 @@ def test_only_strategy_tpu_computes_on_tpus() -> None:
         check_hardware(strategy_case("mirrored-2", "tpu-rehearsed"))
 
 
-def _judged(devices: tuple[str, ...], placement: Placement | None) -> str:
+def _judged(devices: tuple[str, ...], placement: DevicePlacement | None) -> str:
     traced = client(step(1))
     header = msgspec.structs.replace(traced.header, strategy="tpu", devices=devices)
     counters = msgspec.structs.replace(traced.counters, placement=placement)
@@ -173,7 +173,7 @@ def _judged(devices: tuple[str, ...], placement: Placement | None) -> str:
 
 def test_what_did_not_stand_on_the_tpu_is_found() -> None:
     """Replicas and variables are asked for as on GPUs, but not memory, which nobody counts; no rehearsal is judged."""
-    right = Placement(("TPU:0", "TPU:1"), ("CPU:0", "TPU:0", "TPU:1"), {"w": ("TPU:0", "TPU:1")}, {})
+    right = DevicePlacement(("TPU:0", "TPU:1"), ("CPU:0", "TPU:0", "TPU:1"), {"w": ("TPU:0", "TPU:1")}, {})
     judged = functools.partial(_judged, (_TPU,))
     assert judged(right) == "held"
     assert judged(msgspec.structs.replace(right, replicas=("CPU:0", "TPU:1"))) == "broken"

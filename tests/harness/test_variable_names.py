@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.evidence.watched_step import OUTER, Frame, Op, WatchedStep, WatchedVariable
-from harness.judging.culprit.variable_names import alike_named
+from harness.judging.culprit.alignment import alike_named
 
 
 def _watched(*made: tuple[str, int]) -> WatchedStep:

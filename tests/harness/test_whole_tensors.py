@@ -11,7 +11,7 @@ from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, S
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.tolerance import DerivedTolerance
-from harness.judging.tolerance.gradient_noise import follows_gradient
+from harness.judging.tolerance.derived import follows_gradient
 from harness.judging.tolerance.whole_tensor import whole
 from harness.judging.verdict import Verdict
 from tests.harness._traces import client, step, variable

@@ -19,8 +19,7 @@ from simulator.machines.far.clock import MachineClock, better, measured
 from simulator.machines.far.lease import Lease, LeaseWatch
 from simulator.machines.far.machine import FarMachine
 from simulator.machines.local import facts
-from simulator.site.main import SiteLease
-from simulator.site.meeting import Answering, reached
+from simulator.site.main import Answering, SiteLease, reached
 from simulator.wire.site import FromSite, Peer, Up
 
 SHORT = Lease(every=0.01, silent=0.03, seconds=0.1, margin=0.1)

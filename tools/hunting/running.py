@@ -14,10 +14,10 @@ import msgspec
 
 from harness.request import Tier
 from harness.search import Subject, describe_plan, subject_of
+from harness.search.coverage_guided import Steering
 from harness.search.plan_strategy import Space, drawn_plans
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.situations import Point
-from harness.search.steering import Steering
 from simulator import FaultPlan
 
 __all__ = ["PROFILES", "PROGRAMS", "Hunted", "Hunting", "guilty", "huntings", "result_of"]

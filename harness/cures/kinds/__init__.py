@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
+from _lockstep.kinds import kinds_of
 from harness.cures.protocol import Cure
 
 __all__ = ["all_cures"]
@@ -14,5 +13,4 @@ __all__ = ["all_cures"]
 @cache
 def all_cures() -> tuple[Cure, ...]:
     """Every cure of this package."""
-    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return tuple(importlib.import_module(f"{__name__}.{name}").CURE for name in names)
+    return tuple(module.CURE for module in kinds_of(__name__))

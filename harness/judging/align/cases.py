@@ -8,27 +8,29 @@ with it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from harness.evidence.batch_statistics import with_means
-from harness.evidence.observed import epoch_ends, per_epoch
-from harness.evidence.parts import Parts
+from harness.evidence.corrupt_values import CorruptValue
+from harness.evidence.observed import epoch_ends, moments, per_epoch
+from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
+from harness.evidence.step_range import steps_between
 from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
 from harness.evidence.witness_values import completed, completed_parts, with_seen
-from harness.judging.align.corrupt_values import corrupt_values_of_case, restored
-from harness.judging.align.killed_part import killed_case
 from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.align.overflow import overflown
-from harness.judging.align.resumed_part import interrupted_case
 from harness.judging.interruption import Interruption
+from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, StruckAt
+from harness.judging.laws.updates_counted import counter
 from harness.judging.tolerance import tolerance_of
 
-__all__ = ["aligned_cases", "begins"]
+__all__ = ["aligned_cases", "begins", "interrupted_case"]
 
 
 @dataclass
@@ -81,8 +83,8 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
         if part.common == 0:  # it may have got no further than one step
             done.reached += part.furthest
             continue
-        begin, case = killed_case(part, done.reached if k > 1 else 0, reference)
-        struck = (*restored(case, struck), *corrupt_values_of_case(case, part.struck))
+        begin, case = _killed_case(part, done.reached if k > 1 else 0, reference)
+        struck = (*_restored(case, struck), *_corrupt_values_of_case(case, part.struck))
         cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=reference.follows))
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0, begin)
@@ -90,7 +92,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     last = _last_case(parts, reference, done)
     if reference.follows:
         apart |= overflown(last.reference, last.run)
-    struck = (*restored(last, struck), *corrupt_values_of_case(last, parts.struck))
+    struck = (*_restored(last, struck), *_corrupt_values_of_case(last, parts.struck))
     return (
         *cases,
         replace(
@@ -175,3 +177,113 @@ def _last_case(parts: Parts, reference: Reference, done: _Done) -> Case:
 
 def _empty(client: ClientTrace) -> ClientTrace:
     return ClientTrace(client.header, counters=Counters(per_epoch=client.counters.per_epoch))
+
+
+# The numbers that faults have changed, placed among the steps of a case.
+
+
+def _corrupt_values_of_case(case: Case, struck: Iterable[CorruptValue]) -> tuple[StruckAt, ...]:
+    """The numbers changed in the processes of a case, among its steps."""
+    steps = [moment.step for moment in moments(case.run, aligned_to=case.reference) if moment.step is not None]
+    begin = steps[0] - 1 if steps else case.begin
+    return tuple(
+        StruckAt(each, steps[each.done - 1] if 0 < each.done <= len(steps) else begin + each.done) for each in struck
+    )
+
+
+def _restored(case: Case, strikes: Iterable[StruckAt]) -> tuple[StruckAt, ...]:
+    """Of what was changed in earlier processes, that which can have been in the state that a case began with.
+
+    Where that is older than the change, or nothing was restored, the change is lost.
+    """
+    begin = case.begin
+    return tuple(each for each in strikes if 0 < begin >= each.after + (each.struck.target != "variable"))
+
+
+# The last part of an interrupted run, held against the steps of the reference that it had yet to do.
+
+
+def interrupted_case(after: RunTrace, reference: Reference, interruption: Interruption) -> Case:
+    """The case of the resumed part: what it recorded, and the steps of the reference that it should have recorded."""
+    return Case(
+        run=resumed_part(interruption, after),
+        reference=steps_between(reference.trace, interruption.resumed_at + 1, None),
+        tolerance=tolerance_of(reference),
+        interruption=interruption,
+    )
+
+
+def resumed_part(interruption: Interruption, after: RunTrace) -> RunTrace:
+    """The resumed run with the reference's step numbers, and with the closures scheduled for what it restored."""
+    behind = interruption.resumed_at
+    shift = 0 if interruption.in_epochs else behind  # ends of epochs are aligned when they are compared
+    clients = []
+    for number, client in enumerate(after.clients):
+        steps = tuple(msgspec.structs.replace(step, index=step.index + shift) for step in client.steps)
+        counters = client.counters
+        if number == 0 and counters.scheduled is not None:
+            counters = msgspec.structs.replace(counters, scheduled=counters.scheduled + _updates_until(interruption))
+        clients.append(msgspec.structs.replace(client, steps=steps, counters=counters))
+    return RunTrace(tuple(clients))
+
+
+def _updates_until(interruption: Interruption) -> int:
+    """The updates behind the restored state: those scheduled, or without a coordinator those it should count."""
+    behind = interruption.resumed_at
+    steps = interruption.before.clients[0].steps
+    if per_epoch(interruption.before, interruption.reference):
+        steps = steps[: sum(end <= behind for end in epoch_ends(interruption.reference))]
+    counts = [step.scheduled for step in steps if step.index <= behind]
+    if not counts:
+        return 0
+    expected = counter(steps_between(interruption.reference, 1, behind))
+    return counts[-1] if counts[-1] is not None else 0 if expected is None else expected[1]
+
+
+# A part of a run that was killed, and held against the steps of the reference that it may have done.
+#
+# A resumed program does not say where it has resumed. A killed part has no end by which it could be aligned with the
+# reference, so that it is tried wherever it may have begun.
+
+
+def _killed_case(part: Part, latest: int, reference: Reference) -> tuple[int, Case]:
+    """Where a killed part began, and its case.
+
+    Args:
+        part: with steps that all clients recorded.
+        latest: it began after this step, or after an earlier one. Where no law is broken; or else the fewest findings
+            are, and of several such places at the latest.
+        reference: of the whole run.
+    """
+    best, case = latest, _case_from(part, latest, reference)
+    # There is no choice at the beginning, so the laws need not be asked.
+    fewest = _findings(case) if latest else 0
+    for begin in range(latest - 1, -1, -1):
+        if not fewest:
+            break
+        earlier = _case_from(part, begin, reference)
+        if (count := _findings(earlier)) < fewest:
+            best, case, fewest = begin, earlier, count
+    return best, case
+
+
+def _findings(case: Case) -> int:
+    return sum(len(judgement.findings) for judgement in judge_all(case))
+
+
+def _case_from(part: Part, begin: int, reference: Reference) -> Case:
+    truth = reference.trace
+    run = steps_between(part.trace, 1, part.common)
+    if per_epoch(run, truth):
+        ends = [0, *epoch_ends(truth)]
+        first, last = ends[min(begin, len(ends) - 1)] + 1, ends[min(begin + part.common, len(ends) - 1)]
+    else:
+        first, last = begin + 1, begin + part.common
+        run = RunTrace(tuple(_shifted(client, begin) for client in run.clients))
+    case = Case(run=run, reference=steps_between(truth, first, last), tolerance=tolerance_of(reference))
+    return with_local_values_marked(case)
+
+
+def _shifted(client: ClientTrace, by: int) -> ClientTrace:
+    steps = tuple(msgspec.structs.replace(step, index=step.index + by) for step in client.steps)
+    return msgspec.structs.replace(client, steps=steps)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from harness.judging.culprit.average_line import average_culprit
 from harness.judging.culprit.by_hand import made_by_hand
-from harness.judging.culprit.draw_line import draw_culprit
 from harness.judging.culprit.find import WrongReport, find_culprit
-from harness.judging.culprit.layout_line import layout_culprit
-from harness.judging.culprit.pipeline_line import pipeline_culprit
+from harness.judging.culprit.known_lines import average_culprit, draw_culprit, layout_culprit, pipeline_culprit
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 from harness.judging.culprit.watch_selection import next_look
 

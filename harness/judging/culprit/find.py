@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from harness.evidence.trace import Array
+from harness.evidence.trace import Array, is_statistics
 from harness.evidence.watch_request import WatchRequest
 from harness.evidence.watched_step import REPLICA, Op, WatchedStep, digest_of, form_of
 from harness.judging.culprit.alignment import Alignment, OperationNode
-from harness.judging.culprit.batch_norm import separate_statistics
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.client_step import ClientStep, assigns
 from harness.judging.culprit.example_order import other_examples
-from harness.judging.culprit.forward import forward_of
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
@@ -77,7 +75,7 @@ def find_culprit(
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
-    if found is None and statistics and (kept := separate_statistics(aligned)) is not None:
+    if found is None and statistics and (kept := _separate_statistics(aligned)) is not None:
         return told(aligned, WrongOperation(kept, Mode.UNRELATED))
     if found is None and any(_of_one_replica(aligned, each) for each in wrong):
         return NoCulprit(REPORT.says, kind=REPORT.code)
@@ -129,7 +127,7 @@ def first_broken(
 
 def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> WrongOperation:
     """A mistake in what is differentiated is one in the gradient too; the line to mend is the former's."""
-    forward = forward_of(aligned, first.node)
+    forward = _forward_of(aligned, first.node)
     ways = [(first.mode, aligned.sides[0].watched.targets)]
     ways += [(mode, forward.outputs) for mode in (first.mode, *Mode) if forward is not None]
     # A loss that a right regularizer was added to is in no relation, though what was added up is.
@@ -276,3 +274,53 @@ def _is_part(aligned: Alignment, tensor: int) -> bool:
         [each.digest for each in aligned.sides[node.client].taken(aligned.op(node).outputs[place])] for node in nodes
     ]
     return any(each != digests[0] for each in digests)
+
+
+# Statistics of batch normalization that are wrong as they were reported, since each replica keeps its own.
+#
+# The reference normalises the batch of each replica by itself where the run does, out of sight: no operation of it
+# says what they should be. Nothing else that is wrong follows from them.
+
+
+def _separate_statistics(aligned: Alignment) -> OperationNode | None:
+    """The first operation by which replicas give their copies of such a variable unlike values."""
+    given: dict[str, set[tuple[int, ...]]] = {}
+    found: dict[str, OperationNode] = {}
+    for client, side in enumerate(aligned.sides):
+        for op in side.assigning():
+            node = OperationNode(client, op.number)
+            if is_statistics(op.variable) and node not in aligned.truths:
+                values = tuple(taken.digest for tensor in op.inputs if tensor for taken in side.taken(tensor))
+                given.setdefault(op.variable, set()).add(values)
+                found.setdefault(op.variable, node)
+    return next((node for name, node in found.items() if len(given[name]) > 1), None)
+
+
+# From an operation of a gradient to the one that is differentiated there, by the names that TensorFlow gives them.
+#
+# A gradient is made by whoever asks for it, which in Keras's `fit` is Keras: the line to mend is the differentiated
+# operation's. TensorFlow names what it makes for the gradient of `loss/truediv` `gradient_tape/loss/truediv/...`, by
+# the scope that this has opened. Of one that opens none, such as `Mean`, the gradient stands in the scope around it,
+# where it may bear the name of another one, which is not taken for it.
+
+
+_TAPE = "gradient_tape/"
+
+
+def _forward_of(aligned: Alignment, node: OperationNode) -> Op | None:
+    """The operation of whose gradient another one is a part; None where that cannot be told."""
+    op = aligned.op(node)
+    if _TAPE not in op.name:
+        return None
+    place = (op.zone, op.index)
+    named = {
+        other.name: other
+        for other in aligned.sides[node.client].watched.ops
+        if not other.differentiates and (other.zone, other.index) == place
+    }
+    scope = op.name.replace(_TAPE, "").rpartition("/")[0]
+    while scope:
+        if scope in named:
+            return named[scope]
+        scope = scope.rpartition("/")[0]
+    return None

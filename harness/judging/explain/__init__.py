@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import warnings
 from collections.abc import Callable
 from functools import cache
-from types import ModuleType
 from typing import TypeVar
 
+from _lockstep.kinds import kinds_of
 from harness.judging.explain._replica_values import readings
 from harness.judging.explain.protocol import Attempt, AttemptingRule, Case, Explanation, Rule
 from harness.judging.placed_work import placed_by_hand
@@ -25,23 +23,14 @@ _CLOSE = 0.5
 @cache
 def all_rules() -> tuple[Rule, ...]:
     """Every rule of this package, most specific first."""
-    rules: list[Rule] = [rule for module in _modules() for rule in module.RULES]
+    rules: list[Rule] = [rule for module in kinds_of(__name__) for rule in module.RULES]
     return tuple(sorted(rules, key=lambda rule: (rule.priority, rule.id)))
 
 
 def says(rule: str) -> str:
     """What a rule says of a run: the first line of its file."""
-    module = next(module for module in _modules() if any(each.id == rule for each in module.RULES))
+    module = next(module for module in kinds_of(__name__) if any(each.id == rule for each in module.RULES))
     return (module.__doc__ or "").partition("\n")[0].partition(": ")[2].rstrip(".")
-
-
-def _modules() -> list[ModuleType]:
-    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.ispkg]
-    return [
-        importlib.import_module(f"{__name__}.{name}")
-        for name in names
-        if name != "protocol" and not name.startswith("_")
-    ]
 
 
 def explain(case: Case, *, given: str | None = None) -> Explanation | None:

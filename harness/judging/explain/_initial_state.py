@@ -9,10 +9,10 @@ from harness.evidence.trace import MEMORY, Array, Variable
 from harness.judging.explain._resumption import Resumption
 from harness.judging.laws._initial_values import initial_values
 
-__all__ = ["LostState", "listed_states", "lost_state", "restored"]
+__all__ = ["SHOWN", "LostState", "lost_state", "restored"]
 
 _ROUNDING = 1e-4
-_SHOWN = 4
+SHOWN = 4
 
 
 @dataclass(frozen=True)
@@ -57,11 +57,6 @@ def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
         return None
     pairs = zip(*initial_values([part, training]), strict=True)
     return [(ours, anew) for ours, anew in pairs if ours.value != anew.value]
-
-
-def listed_states(said: Sequence[str]) -> str:
-    """The first of these, and how many more there are."""
-    return ", ".join(said[:_SHOWN]) + (f" and {len(said) - _SHOWN} more" if len(said) > _SHOWN else "")
 
 
 def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequence[Variable]) -> LostState:

@@ -9,7 +9,7 @@ from harness.judging.explain._examples import shard_tail
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
-from harness.judging.wording import joined
+from harness.judging.wording import first_ones, joined
 from harness.ledger import aligned
 
 __all__ = ["RULES"]
@@ -69,9 +69,8 @@ def _agreeing(view: CaseView, common: Sequence[int]) -> list[str]:
 
 
 def _listed(steps: Sequence[int], what: str) -> str:
-    more = f" and {len(steps) - _SHOWN_MAX} more" if len(steps) > _SHOWN_MAX else ""
     first = what.replace("epoch", "epochs", 1).replace("step", "steps") if len(steps) > 1 else what
-    return f"{first} {', '.join(map(str, steps[:_SHOWN_MAX]))}{more}"
+    return f"{first} {first_ones(steps, _SHOWN_MAX)}"
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, cure=_CURE),)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._initial_state import listed_states, lost_state
+from harness.judging.explain._initial_state import SHOWN, lost_state
 from harness.judging.explain._prediction import Check, Predicting, evident, judged
 from harness.judging.explain._response import span
 from harness.judging.explain._resumption import SLOT, Resumption, last_of, resumption_of
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.updates_counted import COUNTERS
+from harness.judging.wording import first_ones
 
 __all__ = ["RULES"]
 
@@ -49,7 +50,7 @@ def _begun_anew(found: Resumption) -> Attempt | None:
     others = {name for name in lost.names if last_of(name) not in COUNTERS} - set(slots)
     if not slots or others:
         return None
-    return evident(_ID, f"{_opening(found)}: {listed_states(lost.said)}.")
+    return evident(_ID, f"{_opening(found)}: {first_ones(lost.said, SHOWN)}.")
 
 
 def _restored_wrongly(found: Resumption) -> bool:

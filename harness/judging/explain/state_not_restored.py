@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from harness.judging.explain._initial_state import listed_states, lost_state
+from harness.judging.explain._initial_state import SHOWN, lost_state
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
+from harness.judging.wording import first_ones
 
 __all__ = ["RULES"]
 
@@ -26,7 +27,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if found is None or lost is None or not (lost.names and lost.kept) or lost.others:
         return
     if not lost.memory or _are_numbers(view):
-        yield evident(_ID, f"{found.where}, and {listed_states(lost.said)}: begun anew.")
+        yield evident(_ID, f"{found.where}, and {first_ones(lost.said, SHOWN)}: begun anew.")
 
 
 def _are_numbers(view: CaseView) -> bool:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from dataclasses import replace
 from functools import cache
 
+from _lockstep.kinds import kinds_of
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, Status
 
 __all__ = ["Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_all"]
@@ -15,13 +14,7 @@ __all__ = ["Case", "Finding", "Judgement", "Law", "Status", "all_laws", "judge_a
 @cache
 def all_laws() -> tuple[Law, ...]:
     """Every law of this package, in the order of reports."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    modules = [
-        importlib.import_module(f"{__name__}.{name}")
-        for name in names
-        if name != "protocol" and not name.startswith("_")
-    ]
-    laws: list[Law] = [module.LAW for module in modules]
+    laws: list[Law] = [module.LAW for module in kinds_of(__name__)]
     return tuple(sorted(laws, key=lambda law: (law.order, law.id)))
 
 

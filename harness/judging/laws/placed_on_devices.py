@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.evidence.trace import ClientTrace, Placement
+from harness.evidence.trace import ClientTrace, DevicePlacement
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.subject.strategies import kind_of
 from harness.subject.strategies.tpu import REHEARSED
@@ -53,7 +53,7 @@ def _is_accelerated(client: ClientTrace) -> bool:
     return any(not device.startswith("cpu:") for device in client.header.devices)
 
 
-def _misplaced(found: Placement, variables_on: str, device_type: str) -> Iterator[str]:
+def _misplaced(found: DevicePlacement, variables_on: str, device_type: str) -> Iterator[str]:
     replicas = found.replicas or (f"{device_type}:0",)  # TensorFlow's own choice, which the default strategy leaves it
     for number, device in enumerate(replicas):
         if device not in found.there:

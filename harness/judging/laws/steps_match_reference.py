@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.trace import ClientTrace
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
+from harness.judging.wording import first_ones
 
 __all__ = ["LAW"]
 
@@ -59,8 +60,7 @@ class _StepsMatchReference(Law):
 
 
 def _listed(steps: Sequence[int], shown_max: int = 8) -> str:
-    more = f" and {len(steps) - shown_max} more" if len(steps) > shown_max else ""
-    return f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps[:shown_max]))}{more}"
+    return f"step{'s' if len(steps) > 1 else ''} {first_ones(steps, shown_max)}"
 
 
 LAW = _StepsMatchReference()

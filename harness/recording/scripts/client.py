@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import os
+import runpy
+import sys
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+from unittest import mock
 
 import msgspec
 
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.restart_files import note_files_found
-from harness.evidence.trace import Header, Placement
+from harness.evidence.trace import DevicePlacement, Header
 from harness.recording.autotune import leave_iterators
 from harness.recording.client import (
     Assignment,
@@ -33,27 +38,27 @@ from harness.recording.clock import moved_clock
 from harness.recording.default_seeds import own_shuffles, seeded_generators
 from harness.recording.file_access import note_files
 from harness.recording.noise import Noise
+from harness.recording.patches import patched
 from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
-from harness.recording.scripts.all_cpus import all_cpus
-from harness.recording.scripts.compiled import compiled_named
+from harness.recording.scripts.cells import run_cells
 from harness.recording.scripts.design_differences import design_differences
-from harness.recording.scripts.execute import execute
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
+from harness.recording.scripts.scope_errors import compiled_named, unscoped_named
 from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
 from harness.recording.scripts.strategy_adoption import adopt_strategy
-from harness.recording.scripts.unscoped import unscoped_named
 from harness.recording.serial_closures import serial_closures
 from harness.recording.watch import Watch
 from harness.recording.witness import Files, Witness, all_seams
 from harness.recording.work import WorkCounts, working
 from harness.subject.program import Program
+from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator.agent import current, now
 from simulator.agent.private_files import enter_view
 
-__all__ = ["ScriptEnded", "run_script"]
+__all__ = ["ScriptEnded", "all_cpus", "run_script"]
 
 
 _BETWEEN_STARTS = 100_003
@@ -123,7 +128,7 @@ class _Session:
         if (task := current()) is not None:
             task.gate(BUILT)
 
-    def placement(self) -> Placement | None:
+    def placement(self) -> DevicePlacement | None:
         """Where replicas stood on devices; it reports no variables, of which that could be asked."""
         return placement_of(self.strategy, [], task_name()) if self.case.on_device else None
 
@@ -220,7 +225,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         # Last, so that it sees what the script gets.
         with contextlib.suppress(ScriptEnded):
             stack.enter_context(recorder.witnessing())
-            execute(program.script)
+            _execute(program.script)
             at_end()
             stack.close()
     if session.work is None:
@@ -276,3 +281,73 @@ def _header(case: StrategyCase, assignment: Assignment) -> Header:
         onednn=uses_onednn(),
         follows=bool(assignment.follows),
     )
+
+
+# `CentralStorageStrategy()` on all logical CPU devices, as it takes all GPUs of a machine that has any.
+#
+# Without GPUs it takes one CPU, whatever logical devices there are (`device_util.local_devices_from_num_gpus` of
+# none); `MirroredStrategy()` takes them all by itself.
+
+
+@contextlib.contextmanager
+def all_cpus(count: int) -> Iterator[None]:
+    """Within this context the strategy computes on so many CPU devices where the script names none."""
+    from tensorflow.python.distribute import central_storage_strategy
+
+    devices = [f"/cpu:{index}" for index in range(count)]
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(self: Any, compute_devices: Any = None, parameter_device: Any = None) -> None:
+            original(self, compute_devices or devices, parameter_device)
+
+        return init
+
+    with patched(central_storage_strategy.CentralStorageStrategy, "__init__", around):
+        yield
+
+
+# Runs the file of a script as `python FILE ARGS` does, or the cells of a notebook.
+
+
+_OURS = ("harness", "simulator")
+
+
+def _execute(script: Script) -> None:
+    """Run it as `__main__`, in its directory, with its arguments.
+
+    Raises:
+        RuntimeError: it has ended itself with another exit code than 0.
+        Exception: whatever it raises.
+    """
+    os.chdir(script.cwd)
+    sys.argv = [script.path, *script.args]
+    sys.path.insert(0, str(Path(script.path).parent))
+    try:
+        with mock.patch.object(os, "_exit", _leaving(os._exit)):
+            _run(script)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise RuntimeError(f"{script.name} ended itself with exit code {end.code!r}") from end
+
+
+def _run(script: Script) -> None:
+    if script.cells:
+        run_cells(script.path, script.cells)
+    else:
+        runpy.run_path(script.path, run_name="__main__")
+
+
+def _leaving(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:
+    """`os._exit` for the script's main thread, which ends the script: the process has still to say what was seen.
+
+    Faults, and what must not go on, end it at once.
+    """
+    process, thread = os.getpid(), threading.current_thread()
+
+    def end(status: int) -> NoReturn:
+        caller = str(sys._getframe(1).f_globals.get("__name__"))  # noqa: SLF001 - nothing public tells
+        if caller.partition(".")[0] in _OURS or (os.getpid(), threading.current_thread()) != (process, thread):
+            leave(status)
+        raise SystemExit(status)
+
+    return end

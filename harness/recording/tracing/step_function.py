@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from harness.evidence.step_graph import SAME_NUMBER, StepGraph
+from harness.evidence.step_graph import SAME_NUMBER, Argument, Graph, StepGraph
 from harness.evidence.watched_step import Frame
 from harness.recording.tracing.arguments import arguments_of, lengths_of, pulled_of, relaxed
 from harness.recording.tracing.assignments import changed_by
-from harness.recording.tracing.graph_equality import same_arguments, same_graphs, traced_anew
 from harness.recording.tracing.graphs import GraphRecords
 from harness.recording.tracing.length_queries import LengthQueries
 from harness.recording.tracing.plain_arguments import PlainArguments
@@ -18,7 +18,7 @@ from harness.recording.tracing.process import TracedProcess, TracingDone
 from harness.recording.tracing.result_values import opened, standins
 from harness.recording.tracing.trace_notes import TraceNotes
 
-__all__ = ["StepFunction"]
+__all__ = ["StepFunction", "same_arguments", "same_graphs"]
 
 _CALLS_MAX = 256
 _SECONDS_MAX = 15.0
@@ -128,7 +128,7 @@ class StepFunction:
             self.lengths.append(lengths)
             if len(self.lengths) > 1 + _ANEW_MAX:
                 self._noted.doubts.append("the function is traced for many numbers of examples; not all are looked at")
-            elif not self._is_same(traced, traced_anew(function, *anew), given):
+            elif not self._is_same(traced, _traced_anew(function, *anew), given):
                 self._noted.doubts.append(
                     "traced again, for another number of examples, the function is another graph, which is not looked "
                     "at"
@@ -161,3 +161,55 @@ class StepFunction:
             by_hand=process.yielded.by_hand,
             pulled=pulled_of(given, process.first),
         )
+
+
+# Whether two traces of a function for the same kinds of arguments are the same graph.
+#
+# They are not where a program goes by something that tracing itself changes. It traces anew for each number of
+# examples that comes along, so all of its graphs have to be the one that is looked at.
+
+
+def _traced_anew(function: Any, args: Any, options: Any) -> Any:
+    """The graph of a `tf.function` that was traced before, as it would be traced now."""
+    from tensorflow.python.eager.polymorphic_function import tracing_compilation
+
+    made = function._created_variables  # noqa: SLF001 - as its own get_concrete_function; nothing public traces anew
+    config = function._no_variable_creation_config if made else function._variable_creation_config  # noqa: SLF001
+    anew = dataclasses.replace(config, bind_graph_to_function=True, function_cache=None)
+    return tracing_compilation.trace_function(args, options, anew)
+
+
+def same_graphs(one: Sequence[Graph], other: Sequence[Graph]) -> bool:
+    """Whether they consist of the same operations in the same order; names and keys of collectives may differ."""
+    return [_form(each) for each in one] == [_form(each) for each in other]
+
+
+def _form(graph: Graph) -> object:
+    read_by: dict[int, set[bool]] = {}
+    for node in graph.nodes:
+        for place, (operand, _) in enumerate(node.inputs):
+            read_by.setdefault(operand, set()).add(node.type.startswith("Collective") and place > 0)
+    nodes = [
+        (
+            node.type,
+            node.inputs,
+            node.attributes,
+            node.functions,
+            node.shapes,
+            node.dtypes,
+            # Of the numbers that collectives find each other by, each trace has new ones.
+            0 if read_by.get(at) == {True} else node.digest,
+        )
+        for at, node in enumerate(graph.nodes)
+    ]
+    return nodes, graph.inputs, graph.outputs
+
+
+def same_arguments(one: Sequence[Argument], other: Sequence[Argument]) -> bool:
+    """Whether they mean the same, apart from what they hold; what is captured has to hold the same, too."""
+    return [_role(each) for each in one] == [_role(each) for each in other]
+
+
+def _role(argument: Argument) -> object:
+    held = argument.digest if argument.name.startswith("captured") else 0
+    return argument.kind, argument.name, argument.replica, argument.synchronization, argument.aggregation, held

@@ -15,18 +15,22 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.evidence.watched_step import BATCHES, Op, WatchedStep, form_of, write_watched
+from harness.evidence.sketch import sketch
+from harness.evidence.trace import Array
+from harness.evidence.watched_step import BATCHES, Op, TensorValue, WatchedStep, digest_of, form_of, write_watched
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
 from harness.recording.watch.makers import Makers
 from harness.recording.watch.places import BY_BATCHES, CodePlace, Places, zone
-from harness.recording.watch.values import Values
 from harness.recording.watch.variables import Variables
+
+if TYPE_CHECKING:
+    import numpy as np
 
 __all__ = ["Watch", "WatchDone", "WatchOrder"]
 
@@ -69,7 +73,7 @@ class Watch:
         self._task = task
         self._replicas = replicas
         self._places = Places()
-        self._values = Values()
+        self._values = _Values()
         self._looks = Looks(self._seen)
         self._variables = Variables(self._places.caller)
         self._makers = Makers(self._places.caller, self._places.is_own)
@@ -365,3 +369,54 @@ def _form(tensor: Any) -> str:
 def _id(tensor: Any) -> int:
     """What a tensor is known by in this process, one of a graph as well as another."""
     return getattr(tensor, "_id", 0)
+
+
+# Keeps the values of tensors, large ones as sketches, within a budget.
+
+
+_FULL_BYTES = 1 << 16
+"""A value of no more bytes is kept as it is."""
+
+BUDGET_BYTES = 1 << 27
+"""What all values of one step in one process may take; what comes after is not kept."""
+
+
+class _Values:
+    """What tensors held, in the order in which it was seen; several threads add to it.
+
+    Attributes:
+        taken: the values.
+        lost: the tensors of which there was no room for a value, of which none is kept then.
+    """
+
+    def __init__(self, budget: int = BUDGET_BYTES) -> None:
+        self.taken: list[TensorValue] = []
+        self.lost: set[int] = set()
+        self._left = budget
+        self._lock = threading.Lock()
+
+    def take(self, tensor: int, value: Any) -> None:
+        """Keep a value of a tensor, which is an array."""
+        import numpy as np
+
+        value = np.asarray(value)
+        if value.dtype.kind not in "fciub" and value.dtype.name != "bfloat16":
+            return
+        sketched = value.nbytes > _FULL_BYTES and value.dtype.kind == "f"
+        whole = _as_it_lies(value) if sketched else Array.of(value)
+        kept, shape = (Array.of(sketch(value)), value.shape) if sketched else (whole, None)
+        taken = TensorValue(tensor, kept, digest_of(whole), shape)
+        with self._lock:
+            if len(kept.data) > self._left:
+                self.lost.add(tensor)
+                return
+            self._left -= len(kept.data)
+            self.taken.append(taken)
+
+
+def _as_it_lies(value: np.ndarray[Any, Any]) -> Array:
+    """An array without a copy of it, which would be as large as all gradients of a model joined."""
+    import numpy as np
+
+    lying = np.ascontiguousarray(value)
+    return Array(value.dtype.name, value.shape, lying.reshape(-1).view(np.uint8).data)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from typing import cast
 
+from _lockstep.kinds import kinds_of
 from harness.recording.witness._files import Files
 from harness.recording.witness._witness import Witness
 from harness.recording.witness.protocol import Seam
@@ -15,13 +14,7 @@ __all__ = ["Files", "Seam", "Witness", "all_seams"]
 
 def all_seams() -> tuple[Seam, ...]:
     """Every seam of this package: what marks a call as a step is around all others, what changes it inside of them."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    modules = [
-        importlib.import_module(f"{__name__}.{name}")
-        for name in names
-        if name != "protocol" and not name.startswith("_")
-    ]
-    return tuple(cast("Seam", each) for each in sorted(modules, key=_layer))
+    return tuple(cast("Seam", each) for each in sorted(kinds_of(__name__), key=_layer))
 
 
 def _layer(module: object) -> int:

@@ -19,9 +19,9 @@ from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
 from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.tensors import tensor_of
 from harness.recording.watch import ByHand, Watch
+from harness.recording.witness._call_results import values_of
 from harness.recording.witness._files import Files
 from harness.recording.witness._registry import VariableEntry
-from harness.recording.witness._return_values import values_of
 from harness.recording.witness._step_events import Event, StepSeen
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import first_values, is_large, read

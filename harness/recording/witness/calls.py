@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._return_values import reports
+from harness.recording.witness._call_results import reports
 from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.stand_ins import ENDLESS
 from harness.recording.reader import Reader
-from harness.recording.witness._exceptions import ends_data, said_of
+from harness.recording.witness._call_results import ends_data, said_of
 from harness.recording.witness._files import Files
 from harness.recording.witness._graph_values import ValueBatch, emit
 from harness.recording.witness._notes import ProgramNotes

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import import_module
-from pkgutil import iter_modules
 
+from _lockstep.kinds import kinds_of
 from harness.relations.protocol import RULES, Rule
 
 __all__ = ["all_rules"]
@@ -14,6 +13,5 @@ __all__ = ["all_rules"]
 @cache
 def all_rules() -> dict[str, Rule]:
     """Every rule."""
-    for info in iter_modules(__path__, f"{__name__}."):
-        import_module(info.name)
+    kinds_of(__name__)
     return RULES

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from functools import cache
 
+from _lockstep.kinds import kinds_of
 from harness.subject.machines import OnMachines, Over
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import UsageError
@@ -21,8 +20,7 @@ HARDWARE = ("cpu", "gpu", "gpu-simulated", "tpu", "tpu-rehearsed")
 @cache
 def all_kinds() -> dict[str, StrategyKind]:
     """Every kind of this package by its name, in the order of reports."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "protocol"]
-    kinds: list[StrategyKind] = [importlib.import_module(f"{__name__}.{name}").KIND for name in names]
+    kinds: list[StrategyKind] = [module.KIND for module in kinds_of(__name__)]
     return {kind.name: kind for kind in sorted(kinds, key=lambda kind: (kind.order, kind.name))}
 
 

@@ -29,7 +29,7 @@ _LIBRARIES = (
     "tf_keras",
     "pytest",
     "dill",
-    "harness.tf_tests.inside.hosting",
+    "harness.tf_tests.inside.hosted_session",
 )
 
 

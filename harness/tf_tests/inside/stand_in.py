@@ -12,7 +12,7 @@ from typing import Any
 
 from multiprocess import context
 
-from harness.tf_tests.inside import arriving, tasks
+from harness.tf_tests.inside import task_start, tasks
 from harness.tf_tests.inside.state import STATE
 from simulator.wire.forking import Popen, Server
 
@@ -35,7 +35,7 @@ class _TaskProcess(context.ForkServerProcess):  # type: ignore[misc]  # multipro
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         # The new process is told where it is before anything of the test module is unpickled there.
-        return arriving.arrive, (arriving.told(), type(self)), self.__dict__
+        return task_start.arrive, (task_start.told(), type(self)), self.__dict__
 
     def start(self) -> None:
         try:
@@ -48,7 +48,7 @@ class _TaskProcess(context.ForkServerProcess):  # type: ignore[misc]  # multipro
         STATE.started = STATE.started or not tasks.is_manager(self.name)
 
     def _run_prepared(self) -> None:
-        arriving.run(self._run_impl, test_module=not tasks.is_manager(self.name))
+        task_start.run(self._run_impl, test_module=not tasks.is_manager(self.name))
 
     @staticmethod
     def _Popen(process_obj: Any) -> Any:  # noqa: N802 - multiprocess calls it so

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harness.tf_tests.inside import (
-    carried,
     held_ports,
+    pickles,
     strict_pool,
     strict_runner,
     strict_tests,
@@ -18,7 +18,7 @@ __all__ = ["install"]
 def install() -> None:
     """Replace it; may be called again, and is after each import of a test, since some reload a library."""
     _convert_the_test_module()
-    carried.install()
+    pickles.install()
     strict_runner.install()
     strict_pool.install()
     strict_tests.install()

@@ -11,7 +11,7 @@ import os
 import signal
 from typing import Any
 
-from harness.tf_tests.inside import carried, tasks
+from harness.tf_tests.inside import pickles, tasks
 from harness.tf_tests.inside.state import STATE
 from simulator.agent.devices import physical_gpus
 
@@ -62,7 +62,7 @@ def _carry_exceptions(library: Any) -> None:
         info = original(task_type, task_id, fn, args, kwargs)
         if info.exc_info is None:
             return info
-        error = carried.with_traceback(info.exc_info[1], f"{task_type}-{task_id}")
+        error = pickles.with_traceback(info.exc_info[1], f"{task_type}-{task_id}")
         return info._replace(exc_info=(type(error), error, error.__traceback__))
 
     library._run_contained = run_contained

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
+from _lockstep.kinds import kinds_of
 from simulator.faults.protocol import Fault
 
 __all__ = ["all_kinds"]
@@ -14,8 +13,7 @@ __all__ = ["all_kinds"]
 @cache
 def all_kinds() -> dict[str, type[Fault]]:
     """Every kind of this package by its name, sorted."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
-    found = [importlib.import_module(f"{__name__}.{name}").KIND for name in names]
+    found = [module.KIND for module in kinds_of(__name__)]
     return {
         str(kind.__struct_config__.tag): kind for kind in sorted(found, key=lambda kind: kind.__struct_config__.tag)
     }

@@ -117,7 +117,7 @@ class _Keeper:
         return bool(data)
 
     def _obey(self, message: wire.ToHelper) -> wire.FromHelper:
-        assert not isinstance(message, (wire.Start, wire.Chained, wire.Belongs))
+        assert not isinstance(message, (wire.RelayStart, wire.Chained, wire.Belongs))
         if isinstance(message, wire.Count):
             return wire.Counted(request=message.request, links=self._cables.counters())
         if isinstance(message, wire.Install):

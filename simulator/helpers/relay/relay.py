@@ -57,7 +57,7 @@ class _Relay:
         self._links: dict[tuple[str, str], Directed] = {}
         self._inbox = wire.Inbox(wire.TO_HELPER)
         self._handshakes: set[asyncio.Task[None]] = set()
-        self._start = wire.Start(listeners={}, targets={}, seed=0, queue_bytes=1)
+        self._start = wire.RelayStart(listeners={}, targets={}, seed=0, queue_bytes=1)
         self._sessions: set[int] = set()
         self._turned_away: Counter[tuple[str, str]] = Counter()
         # The relay of the machine of each task that is on another one.
@@ -80,7 +80,7 @@ class _Relay:
             self._obey(message)
 
     def _obey(self, message: wire.ToHelper) -> None:
-        if isinstance(message, wire.Start):
+        if isinstance(message, wire.RelayStart):
             self._begin(message)
             return
         if isinstance(message, wire.Belongs):
@@ -113,7 +113,7 @@ class _Relay:
         sys.stderr.flush()
         os._exit(1)
 
-    def _begin(self, start: wire.Start) -> None:
+    def _begin(self, start: wire.RelayStart) -> None:
         self._start = start
         if start.user is not None:
             kernel.set_namespace(self._passed[start.user], kernel.NEW_USER)

@@ -33,10 +33,14 @@ def tensorflow_version() -> str:
     return ""
 
 
-def code_digest() -> str:
-    """Stands for Lockstep's own code: a site and a run of different code would misunderstand each other."""
+def code_digest(*more: str) -> str:
+    """Stands for Lockstep's own code: a site and a run of different code would misunderstand each other.
+
+    Args:
+        more: packages whose code counts besides that of clusters.
+    """
     found = hashlib.sha256()
-    for file in sorted(path for package in _OWN for path in (HOME / package).rglob("*.py")):
+    for file in sorted(path for package in (*_OWN, *more) for path in (HOME / package).rglob("*.py")):
         found.update(str(file.relative_to(HOME)).encode() + file.read_bytes())
     return found.hexdigest()[:_DIGITS]
 

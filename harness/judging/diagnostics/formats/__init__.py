@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
+from _lockstep.kinds import kinds_of
 from harness.judging.diagnostics.formats.protocol import Format, ReportedVerdict
 
 __all__ = ["Format", "ReportedVerdict", "all_formats"]
@@ -14,5 +13,4 @@ __all__ = ["Format", "ReportedVerdict", "all_formats"]
 @cache
 def all_formats() -> dict[str, Format]:
     """Every form of this package, by its name."""
-    names = [module.name for module in pkgutil.iter_modules(__path__) if module.name != "protocol"]
-    return {name: importlib.import_module(f"{__name__}.{name}").FORMAT for name in names}
+    return {module.__name__.rpartition(".")[2]: module.FORMAT for module in kinds_of(__name__)}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from functools import cache
 
+from _lockstep.kinds import kinds_of
 from harness.judging.explain.causes.protocol import Cause, Inputs, NamedCause
 from harness.judging.laws.protocol import Case
 from harness.ledger import Aligned, aligned
@@ -16,9 +15,7 @@ __all__ = ["Cause", "Inputs", "NamedCause", "all_causes", "cause_of", "named_cau
 @cache
 def all_causes() -> tuple[Cause, ...]:
     """Every cause of this package, most specific first."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names if name != "protocol"]
-    found: list[Cause] = [module.CAUSE for module in modules]
+    found: list[Cause] = [module.CAUSE for module in kinds_of(__name__)]
     return tuple(sorted(found, key=lambda cause: (cause.priority, cause.id)))
 
 

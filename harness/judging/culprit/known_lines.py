@@ -1,4 +1,4 @@
-"""The line of an input pipeline that gives replicas the wrong examples: no step has to be watched for it."""
+"""Lines that are known without a watched step: of a pipeline, an average, a layout, a draw."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ import itertools
 import linecache
 from collections.abc import Sequence
 
+from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
+from harness.evidence.trace import DrawSeen
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from simulator.agent.places import file_and_line
 
-__all__ = ["pipeline_culprit"]
+__all__ = ["average_culprit", "draw_culprit", "layout_culprit", "pipeline_culprit"]
 
 
 def pipeline_culprit(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: str, step: int) -> Culprit | NoCulprit:
@@ -48,3 +50,44 @@ def _line(pipeline: Pipeline, kinds: Sequence[str]) -> tuple[str, str]:
     if pipeline.distributed == "function" and pipeline.made:
         return pipeline.made[0].line, pipeline.made[0].kind  # where it ends without
     return pipeline.line, "data set"
+
+
+def average_culprit(average: Average) -> Culprit:
+    """What there is to say of a line that gives the batch of one replica."""
+    file, line = file_and_line(average.line) or (average.line, 0)
+    source = linecache.getline(file, line).strip()
+    found = f"the global batch is said to have {average.batch} examples, which is what one replica, or worker, has"
+    expected = "expected as many as all have together"
+    return Culprit(file, line, source, "compute_average_loss", None, found, expected, (), average.step)
+
+
+def layout_culprit(where: str, step: int) -> Culprit | None:
+    """What there is to say of a line that packs copies which differ; None where it is not known."""
+    if (found := file_and_line(where)) is None:
+        return None
+    file, line = found
+    said = "the devices are given different copies of one tensor"
+    return Culprit(
+        file, line, linecache.getline(file, line).strip(), "pack", None, said, "expected equal ones", (), step
+    )
+
+
+_EXPECTED = {
+    "equal": "expected other numbers for other examples",
+    "again": "expected other numbers than were drawn before",
+    "unlike": "expected numbers from the distribution that one device draws from",
+}
+
+
+def draw_culprit(draw: DrawSeen, step: int) -> Culprit | None:
+    """What there is to say of a draw; None where its line is not known.
+
+    Args:
+        draw: one that is wrong.
+        step: at which it was seen.
+    """
+    if (found := file_and_line(draw.where)) is None:
+        return None
+    file, line = found
+    source = linecache.getline(file, line).strip()
+    return Culprit(file, line, source, draw.operation, None, draw.text, _EXPECTED[draw.kind], (), step)

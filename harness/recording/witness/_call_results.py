@@ -1,4 +1,4 @@
-"""What a call has given back: the numbers among it that are the same for all replicas."""
+"""How a call ended: the numbers that it gave back, the same for all replicas, or the error that it raised."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from harness.evidence.trace import Array, Value
 
-__all__ = ["reports", "values_of"]
+__all__ = ["ends_data", "reports", "said_of", "values_of"]
 
 _ELEMENTS_MAX = 1 << 16
 
@@ -41,3 +41,20 @@ def _flat(result: Any, path: str = "") -> list[tuple[str, Any]]:
     else:
         return [(path or "result", result)]
     return [each for inner, value in pairs for each in _flat(value, inner)]
+
+
+def ends_data(error: Exception) -> bool:
+    """Whether a function has come to the end of its iterator, as it is meant to."""
+    import tensorflow as tf
+
+    return isinstance(error, (StopIteration, tf.errors.OutOfRangeError))
+
+
+def said_of(error: Exception) -> str:
+    text = str(error).strip().partition("\n")[0][:200]
+    # The first line may be no more than where TensorFlow was: "Graph execution error:".
+    what = "" if text.endswith(":") else f" ({text})"
+    return (
+        f"a step raised {type(error).__name__}, after which the program went on: what it had changed by then stays, "
+        f"and it counts as no step{what}"
+    )

@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from harness.search import Search, describe_plan
+from harness.search.coverage_guided import Steering
 from harness.search.outcome import PlanOutcome
 from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
 from harness.search.situations import Point, RunSituations
-from harness.search.steering import Steering
 from simulator import FaultPlan, Topology
 
 ALONE, TWO = Topology(), Topology(worker=2)

@@ -13,13 +13,13 @@ import pytest
 
 from _lockstep.verdicts import DEVICE_PROPERTY
 from harness.tf_tests.inside import (
-    arriving,
     checkouts,
     clients,
     main_block,
     processes,
     strict,
     strict_pool,
+    task_start,
     tasks,
 )
 from harness.tf_tests.inside.messages import (
@@ -64,7 +64,7 @@ def main(connection: Any, captured: Any, order: SessionOrder) -> None:
     Path(order.scratch, "tmp").mkdir()
     file, packages = checkouts.find(Path(order.path))
     state: dict[str, Any] = {"file": file, "scratch": order.scratch}
-    arriving.begin(state, order.environ)
+    task_start.begin(state, order.environ)
     os.chdir(order.directory)
     tasks.watch_kill()
     _look_beside(file, packages)
@@ -100,7 +100,7 @@ def _look_beside(file: TestFile, packages: Mapping[str, str]) -> None:
 def _read_flags() -> None:
     from absl import flags
 
-    flags.FLAGS([*arriving.ARGUMENTS, main_block.temporary()])
+    flags.FLAGS([*task_start.ARGUMENTS, main_block.temporary()])
 
 
 @dataclass

@@ -14,10 +14,10 @@ __all__ = ["enter"]
 
 def enter(connection: Any, captured: Any, order: SessionOrder) -> None:
     """Run the file's session, or say why that cannot be."""
-    from harness.tf_tests.inside import hosting
+    from harness.tf_tests.inside import hosted_session
 
     try:
-        hosting.main(connection, captured, order)
+        hosted_session.main(connection, captured, order)
     except BaseException:  # noqa: BLE001 - whatever it is, somebody waits for it
         with contextlib.suppress(OSError):
             connection.send(NotCollected("failed", traceback.format_exc()))
