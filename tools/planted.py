@@ -68,7 +68,7 @@ def table(results: list[Result]) -> str:
     lines = ["| planted | runs | found | step right | replica right |", "|---|---|---|---|---|"]
     for kind in (*KINDS, "healthy"):
         of = [each for each in results if each.kind == kind]
-        counts = [sum(getattr(each, which) for each in of) for which in ("found", "step", "replica")]
+        counts = [sum(each.found and getattr(each, which) for each in of) for which in ("found", "step", "replica")]
         shown = [str(counts[0]), "", ""] if kind == "healthy" else list(map(str, counts))
         lines.append(f"| {' | '.join((_WHAT[kind], str(len(of)), *shown))} |")
     return "\n".join(lines)
