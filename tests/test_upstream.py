@@ -1,6 +1,7 @@
 """Every known upstream defect has a minimal program in docs/upstream/ that shows it without Lockstep, and a cure.
 
 A cure is the same program made right, which prints "as it should be" where its numbers are, or another version.
+For some a fix is proposed, ID.fix.py, which patches the package in the process: with it the same program is right.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from pathlib import Path
 import pytest
 
 from harness.judging.known_issues import KnownIssue, registry
+from tools.upstreaming.observed import run_after
+from tools.upstreaming.proposed import fix_of, has_fix
 
 PROGRAMS = Path(__file__).parent.parent / "docs" / "upstream"
 LINES_MAX = 30
+FIXED = [issue for issue in registry() if has_fix(issue.id)]
 CURED = [issue for issue in registry() if issue.cured_by == "program"]
 ISSUES = pytest.mark.parametrize("issue", registry(), ids=[issue.id for issue in registry()])
 CURES = pytest.mark.parametrize("issue", CURED, ids=[issue.id for issue in CURED])
@@ -26,16 +30,24 @@ SECONDS_MAX = 120
 def test_programs_and_registry_belong_together() -> None:
     """No entry without a program, no program without an entry; cures are those that the registry tells of."""
     names = {path.name.removesuffix(".py") for path in PROGRAMS.glob("*.py")}
-    assert names == {issue.id for issue in registry()} | {f"{issue.id}.cure" for issue in CURED}
+    fixes = {f"{issue.id}.fix" for issue in FIXED}
+    assert names == {issue.id for issue in registry()} | {f"{issue.id}.cure" for issue in CURED} | fixes
 
 
-@pytest.mark.parametrize("name", [*(issue.id for issue in registry()), *(f"{issue.id}.cure" for issue in CURED)])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(issue.id for issue in registry()),
+        *(f"{issue.id}.cure" for issue in CURED),
+        *(f"{issue.id}.fix" for issue in FIXED),
+    ],
+)
 def test_a_program_is_short_and_knows_nothing_of_lockstep(name: str) -> None:
     """At most 30 lines, which open with what is wrong, and import only what an upstream maintainer has."""
     source = (PROGRAMS / f"{name}.py").read_text()
     tree = ast.parse(source)
     # What is made right may need the space of a class more, and no more of code.
-    counted = [line for line in source.splitlines() if not name.endswith(".cure") or line.strip()]
+    counted = [line for line in source.splitlines() if not name.endswith((".cure", ".fix")) or line.strip()]
     assert len(counted) <= LINES_MAX
     assert ast.get_docstring(tree)
     imported = {
@@ -98,10 +110,9 @@ def test_every_entry_tells_of_a_cure() -> None:
     assert all(issue.cure and not issue.cure.endswith(".") for issue in registry())
 
 
-def _run(name: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, PROGRAMS / f"{name}.py"], capture_output=True, text=True, timeout=SECONDS_MAX, check=False
-    )
+def _run(name: str, *fix: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, *run_after(*fix), PROGRAMS / f"{name}.py"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
 
 
 def _ends_right(name: str, done: subprocess.CompletedProcess[str]) -> bool:
@@ -137,3 +148,12 @@ def test_a_cure_is_right(issue: KnownIssue) -> None:
         pytest.skip("the installed versions have nothing to be cured")
     done = _run(f"{issue.id}.cure")
     assert _ends_right(f"{issue.id}.cure", done), (done.stdout + done.stderr)[-3000:]
+
+
+@_some(FIXED, [])
+def test_a_fix_mends_the_package(issue: KnownIssue) -> None:
+    """The very program that shows the defect ends right after the change; without it, it does not: see above."""
+    if not issue.affects_installed_versions():
+        pytest.skip("the installed versions have nothing to be mended")
+    done = _run(issue.id, fix_of(issue.id))
+    assert _ends_right(issue.id, done), (done.stdout + done.stderr)[-3000:]

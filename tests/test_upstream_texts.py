@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from harness.judging.known_issues import KnownIssue, registry
-from tools.upstreaming import text as written
-from tools.upstreaming.observed import FOLDER, Observed, digest, kept, observe
+from tools.upstreaming.observed import FOLDER, Observed, about, digest, kept, observe
+from tools.upstreaming.proposed import Counted, Tried, _read, has_fix, own_tests, tried
 from tools.upstreaming.text import path_of, repository, text_of
 
 ISSUES = pytest.mark.parametrize("issue", registry(), ids=[issue.id for issue in registry()])
@@ -18,7 +20,8 @@ def test_texts_and_registry_belong_together() -> None:
     ids = {issue.id for issue in registry()}
     assert {path.stem for path in FOLDER.glob("*.md")} == ids
     assert kept().keys() == ids
-    assert written._about().keys() <= ids
+    assert about().keys() <= ids
+    assert tried().keys() == {name for name in ids if has_fix(name)}
 
 
 @ISSUES
@@ -30,7 +33,10 @@ def test_a_text_is_current(issue: KnownIssue) -> None:
     seen = kept()[issue.id]
     assert seen.program == digest(issue.id)
     assert seen.lines or seen.raised or seen.hung
-    assert path_of(issue.id).read_text() == text_of(issue, seen)
+    change = tried().get(issue.id)
+    assert path_of(issue.id).read_text() == text_of(issue, seen, change)
+    if change is not None:
+        assert (change.fix, change.seen.program) == (digest(f"{issue.id}.fix"), seen.program)
 
 
 @ISSUES
@@ -52,6 +58,38 @@ def test_another_output_and_another_program_make_another_text() -> None:
     assert "```text\n1.0\n```" in text_of(issue, seen)
     raised = Observed("0", "3.11", {"keras": "3.15"}, (), raised="ValueError: no")
     assert "ValueError: no" in text_of(issue, raised)
+
+
+@pytest.mark.parametrize("name", sorted(tried()))
+def test_a_proposed_change_mends_and_breaks_nothing(name: str) -> None:
+    """With it the program found its numbers right; of the package's own tests that ran none fails that had passed."""
+    change = tried()[name]
+    assert not change.seen.raised
+    assert change.seen.lines
+    assert all(not line.startswith("wrong:") for line in change.seen.lines)
+    assert change.seen.lines[0].startswith("as it should be:")
+    assert own_tests(name)
+    assert (change.before is None) == (change.after is None)
+    if change.before is not None and change.after is not None:
+        assert change.before.passed > 0
+        assert set(change.after.failed) <= set(change.before.failed)
+
+
+def test_what_a_change_breaks_is_told(tmp_path: Path) -> None:
+    """Tests that fail with the change alone stand in the text by name; what is skipped is neither passed nor failed."""
+    report = tmp_path / "report.xml"
+    report.write_text(
+        '<testsuites><testsuite><testcase classname="a.B" name="test_c"><failure/></testcase>'
+        '<testcase classname="a.B" name="test_d"/><testcase classname="a.B" name="test_e"><skipped/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert _read(report) == Counted(1, ("B.test_c",))
+    (issue,) = (each for each in registry() if each.id == _SAMPLE)
+    seen = Observed("0", "3.11", {"keras": "3.15"}, ("as it should be: 1.0",))
+    text = text_of(issue, seen, Tried("0", seen, Counted(2), _read(report)))
+    assert "| with it | 1 | 1 |" in text
+    assert "Failed with the change alone: B.test_c." in text
+    assert "## Proposed change" not in text_of(issue, seen)
 
 
 @pytest.mark.full

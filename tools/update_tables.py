@@ -21,6 +21,7 @@ from harness.judging import explain  # noqa: E402
 from harness.judging.explain import causes as causes_package  # noqa: E402
 from harness.judging.known_issues import KnownIssue, registry  # noqa: E402
 from tools.pages import DOCS, fill, table  # noqa: E402
+from tools.upstreaming.proposed import has_fix  # noqa: E402
 
 __all__ = ["causes", "known_issues", "main", "pages", "rules", "seams"]
 
@@ -45,7 +46,7 @@ def known_issues(issues: Iterable[KnownIssue]) -> str:
             ", ".join(f"{name} {specifier}" for name, specifier in issue.packages.items()),
             "; ".join(map(str, (issue.symptom, *issue.otherwise))),
             ", ".join(map(_linked, (issue.reference, *issue.threads))),
-            _cure(issue),
+            _cure(issue) + _change(issue),
         )
         for issue in issues
     )
@@ -63,6 +64,11 @@ def _cure(issue: KnownIssue) -> str:
     if issue.cured_by == "nothing":
         return issue.way_out
     return f"{issue.cure} ([program](upstream/{issue.id}.cure.py))" if issue.cured_by == "program" else issue.cure
+
+
+def _change(issue: KnownIssue) -> str:
+    """The change of the package that is proposed, if there is one."""
+    return f"; [proposed change](upstream/{issue.id}.md#proposed-change)" if has_fix(issue.id) else ""
 
 
 def rules() -> str:

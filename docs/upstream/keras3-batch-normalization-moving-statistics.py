@@ -25,4 +25,4 @@ def moving_mean(layers):
 
 
 found, right = moving_mean(keras.layers), moving_mean(tf_keras.layers)
-print(f"right: {right}" if found == right else f"wrong: {found} right: {right}")
+print("as it should be:" if found == right else "wrong:", found, "right:", right)

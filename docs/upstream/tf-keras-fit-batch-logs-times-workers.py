@@ -15,7 +15,7 @@ def work(hosts: list[str], mine: int) -> None:
         model = tf_keras.Sequential([tf_keras.Input((1,)), tf_keras.layers.Dense(1, kernel_initializer="ones")])
         model.compile(tf_keras.optimizers.SGD(0.0), lambda target, output: output[:, 0])
     show = tf_keras.callbacks.LambdaCallback(
-        on_batch_end=lambda _, logs: print("wrong:" if logs["loss"] != 1.0 else "well:", f"{logs['loss']} right: 1.0")
+        on_batch_end=lambda _, logs: print("as it should be:" if logs["loss"] == 1 else "wrong:", logs, "right: 1.0")
     )
     data = tf.data.Dataset.from_tensor_slices((tf.ones([4, 1]), tf.ones([4, 1]))).batch(4)
     model.fit(data, verbose=0, callbacks=[show])

@@ -21,5 +21,5 @@ def weight_under(strategy):
 
 found = weight_under(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]))
 right = weight_under(tf.distribute.get_strategy())
-print("as it should be:" if found == right else "wrong:", f"weight {found}")
+print("as it should be:" if abs(found - right) < 1e-3 else "wrong:", f"weight {found}")
 print("right:", f"weight {right}")

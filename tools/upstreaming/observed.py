@@ -6,14 +6,17 @@ import hashlib
 import re
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-__all__ = ["FOLDER", "KEPT", "Observed", "digest", "kept", "observe"]
+__all__ = ["FOLDER", "KEPT", "Observed", "about", "digest", "kept", "observe", "run_after"]
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "upstream"
 KEPT = Path(__file__).with_name("observed.json")
+_ABOUT = Path(__file__).with_name("expected.toml")
 _VERSIONS = """
 import json, platform
 from importlib.metadata import PackageNotFoundError, version
@@ -25,6 +28,8 @@ for name in ("tensorflow", "keras", "tf_keras"):
         pass
 print(json.dumps([platform.python_version(), found]))
 """
+# Runs two files in one process, so that the second one meets what the first has changed.
+_BOTH = "import runpy, sys; runpy.run_path(sys.argv[1]); runpy.run_path(sys.argv[2], run_name='__main__')"
 _SECONDS_MAX = 300
 _LINES_MAX = 12
 
@@ -54,17 +59,31 @@ def digest(name: str) -> str:
     return hashlib.sha256((FOLDER / f"{name}.py").read_bytes()).hexdigest()[:16]
 
 
-def observe(name: str, python: str = sys.executable) -> Observed:
-    """Run it by itself, in this environment or that of another interpreter."""
+@cache
+def about() -> dict[str, dict[str, Any]]:
+    """What is said of defects here alone, by their ids."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(_ABOUT.read_text())
+
+
+def run_after(*fix: Path) -> tuple[str | Path, ...]:
+    """Arguments of Python before that of a program, by which it runs in the same process after a fix."""
+    return ("-c", _BOTH, *fix) if fix else ()
+
+
+def observe(name: str, python: str = sys.executable, fix: Path | None = None) -> Observed:
+    """Run it by itself, in this environment or that of another interpreter; or after a fix of the package."""
     told = subprocess.run(
         [python, "-c", _VERSIONS], capture_output=True, text=True, timeout=_SECONDS_MAX, check=True
     ).stdout
     number, packages = msgspec.json.decode(told, type=tuple[str, dict[str, str]])
-    hung = False
+    hung, program = False, FOLDER / f"{name}.py"
+    command = [python, *run_after(*([fix] if fix else [])), program]
     try:
-        done = subprocess.run(
-            [python, FOLDER / f"{name}.py"], capture_output=True, text=True, timeout=_SECONDS_MAX, check=False
-        )
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS_MAX, check=False)
         out, err, code = done.stdout, done.stderr, done.returncode
     except subprocess.TimeoutExpired as error:
         out, err, code, hung = _text(error.stdout), _text(error.stderr), 0, True

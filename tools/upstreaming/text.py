@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from harness.judging.known_issues import KnownIssue
-from tools.upstreaming.observed import FOLDER, Observed
+from tools.upstreaming.observed import FOLDER, Observed, about
+from tools.upstreaming.proposed import Tried, fix_of, own_tests
 
 __all__ = ["path_of", "repository", "text_of"]
 
-_EXPECTED = Path(__file__).with_name("expected.toml")
 _REPOSITORIES = {"keras": "keras-team/keras", "tf_keras": "keras-team/tf-keras", "tensorflow": "tensorflow/tensorflow"}
 _AS_ALONE = "No error: the same program runs with one replica, or without a strategy."
 
@@ -31,12 +28,12 @@ def repository(issue: KnownIssue) -> str:
     return _REPOSITORIES[issue.reference.partition("/")[0]]
 
 
-def text_of(issue: KnownIssue, seen: Observed) -> str:
-    """The whole text, as Markdown."""
+def text_of(issue: KnownIssue, seen: Observed, tried: Tried | None = None) -> str:
+    """The whole text, as Markdown; with the proposed change, if one was tried."""
     source = (FOLDER / f"{issue.id}.py").read_text()
     tree = ast.parse(source)
     program = "\n".join(source.splitlines()[tree.body[0].end_lineno :]).strip("\n")
-    observed, expected = _told(issue, seen, _about().get(issue.id, {}).get("expected", ""))
+    observed, expected = _told(issue, seen, about().get(issue.id, {}).get("expected", ""))
     packages = ", ".join(f"{name} {number}" for name, number in seen.packages.items())
     return "\n".join([
         f"# {issue.summary}",
@@ -75,6 +72,7 @@ def text_of(issue: KnownIssue, seen: Observed) -> str:
         "",
         *_cure(issue),
         "",
+        *(_proposed(issue, tried) if tried else []),
     ])  # fmt: skip
 
 
@@ -115,15 +113,50 @@ def _cure(issue: KnownIssue) -> list[str]:
     said = f"{issue.way_out[0].upper()}{issue.way_out[1:]}."
     if issue.cured_by != "program":
         return [said]
-    tree = ast.parse(source := issue.cured_program())
-    about, rest = ast.get_docstring(tree) or "", source.splitlines()[tree.body[0].end_lineno :]
-    return [said, "", *about.splitlines(), "", "```python", "\n".join(rest).strip("\n"), "```"]
+    return [said, "", *_shown(issue.cured_program())]
 
 
-@cache
-def _about() -> dict[str, dict[str, Any]]:
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    return tomllib.loads(_EXPECTED.read_text())
+def _shown(source: str) -> list[str]:
+    """A program: what it says of itself, and its code."""
+    tree = ast.parse(source)
+    said, rest = ast.get_docstring(tree) or "", source.splitlines()[tree.body[0].end_lineno :]
+    return [*said.splitlines(), "", "```python", "\n".join(rest).strip("\n"), "```"]
+
+
+def _proposed(issue: KnownIssue, tried: Tried) -> list[str]:
+    """What to change in the package, in words and as a patch of the process, and what came of it."""
+    came = [*tried.seen.lines, *([tried.seen.raised] if tried.seen.raised else [])]
+    return [
+        "## Proposed change",
+        "",
+        *_shown(fix_of(issue.id).read_text()),
+        "",
+        f"**Tried.** After [{issue.id}.fix.py]({issue.id}.fix.py), in the same process, the program above prints:",
+        "",
+        "```text",
+        *came,
+        "```",
+        "",
+        *_tests(issue.id, tried),
+    ]
+
+
+def _tests(name: str, tried: Tried) -> list[str]:
+    """The package's own tests of the module, before and after."""
+    if tried.before is None or tried.after is None:
+        return []
+    files = ", ".join(f"`{each}`" for each in own_tests(name))
+    new = [each for each in tried.after.failed if each not in tried.before.failed]
+    rows = [
+        f"| {when} | {each.passed} | {len(each.failed)} |"
+        for when, each in (("without the change", tried.before), ("with it", tried.after))
+    ]
+    return [
+        f"The package's own tests of the module ({files}):",
+        "",
+        "| run | passed | failed |",
+        "| --- | --- | --- |",
+        *rows,
+        "",
+        *([f"Failed with the change alone: {', '.join(new)}.", ""] if new else []),
+    ]
