@@ -21,7 +21,7 @@ _BEGINNING_BYTES = 512
 def again() -> str:
     """The command under way, as a line that can be pasted anywhere."""
     context = click.get_current_context().find_root()
-    return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(['lockstep', *context.meta['arguments']])}"
+    return f"cd {shlex.quote(str(Path.cwd()))} && {shlex.join(['lockstep', *context.meta.get('arguments', ())])}"
 
 
 def check_written(page: Path | None, trace: Path | None) -> None:

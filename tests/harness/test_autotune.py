@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import pytest
+
 from harness import verify
 from simulator import Cluster, Topology
 
@@ -57,6 +59,7 @@ def test_nothing_but_the_thread_is_another() -> None:
     assert tuned[1] == untuned[1]
 
 
+@pytest.mark.full
 def test_it_is_the_reference_that_does_without() -> None:
     """A run is what the user's program makes of it."""
     verdict = verify(tells, "mirrored-2", explain=False, prove=False)

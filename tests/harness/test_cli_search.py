@@ -154,7 +154,7 @@ def test_a_search_that_has_tried_nothing_abstains(
     monkeypatch.setattr(harness.search, "subject_of", lambda *_, **__: subject)
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
-        monkeypatch.setattr("harness.search.search.drawn", lambda *_: [plan, plan])
+        monkeypatch.setattr("harness.search.search.drawn_plans", lambda *_: [plan, plan])
     result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm")
     assert result.return_value == code, result.output
     assert said in result.stdout

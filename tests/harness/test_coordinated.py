@@ -11,7 +11,7 @@ from tests.harness._coordinated import asynchronous
 @pytest.mark.parametrize(
     ("mistake", "broken"),
     [
-        ("", set()),
+        pytest.param("", set(), marks=pytest.mark.full),
         ("twice", {"variables_match_reference"}),
         pytest.param("unjoined", {"updates_counted"}, marks=pytest.mark.full),
     ],

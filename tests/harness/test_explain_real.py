@@ -35,7 +35,7 @@ def _right(program: Program, strategy: str) -> Verdict:
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("mean_of_means", "mean_of_replica_means"),
+        pytest.param("mean_of_means", "mean_of_replica_means", marks=pytest.mark.full),
         # tests/harness/test_explain_examples.py has it from recorded numbers.
         pytest.param("tail_dropped", "examples_missing", marks=pytest.mark.full),
     ],

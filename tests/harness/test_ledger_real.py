@@ -57,7 +57,7 @@ def _program(wrong: str) -> Program:
 @pytest.mark.parametrize(
     ("wrong", "strategy", "rule"),
     [
-        ("auto_shard_off", "multi_worker-2", "examples_duplicated"),
+        pytest.param("auto_shard_off", "multi_worker-2", "examples_duplicated", marks=pytest.mark.full),
         # The causes of the other pipelines: tests/harness/test_causes.py, from recorded numbers.
         pytest.param("sharded_twice", "multi_worker-2", "examples_missing", marks=pytest.mark.full),
         pytest.param("shard_after_batch", "multi_worker-2", "global_batch_per_replica", marks=pytest.mark.full),

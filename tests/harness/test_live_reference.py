@@ -129,7 +129,7 @@ def _numbers(verdict: Verdict) -> list[Any]:
 
 
 @pytest.mark.parametrize(("program", "strategy"), [
-    (trains, "mirrored-2"),
+    pytest.param(trains, "mirrored-2", marks=pytest.mark.full),
     (of_each_batch, "mirrored-2"),
     pytest.param(eager, "mirrored-2", marks=pytest.mark.full),
     pytest.param(trains, "multi_worker-2", marks=pytest.mark.full),
@@ -149,6 +149,7 @@ def test_a_mistake_is_found(said_of: Any) -> None:
     assert (verdict.outcome, did[0]) == ("inconsistent", True)
 
 
+@pytest.mark.full
 def test_a_graph_that_was_built_for_other_examples_is_built_again(said_of: Any) -> None:
     """One replica reads 4 examples itself where the run has 4 for each: who has built for these gives up."""
     verdict, did = said_of(by_each_worker, False)

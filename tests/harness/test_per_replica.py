@@ -69,7 +69,7 @@ def _in_a_list(strategy: Any, record: Any) -> None:
 @pytest.mark.parametrize(
     ("program", "outcome"),
     [
-        pytest.param(partial(_train, way="MEAN"), "consistent", id="mean"),
+        pytest.param(partial(_train, way="MEAN"), "consistent", id="mean", marks=pytest.mark.full),
         pytest.param(partial(_train, way="ONLY_FIRST_REPLICA"), "inconsistent", id="first"),
         pytest.param(_in_a_list, "abstained", id="list", marks=pytest.mark.full),
     ],

@@ -226,7 +226,7 @@ def test_faults_that_have_not_struck_are_left_out_first() -> None:
         )
 
     several = next(plan for plan in draw_plans(_space("kill", "pause", faults=4), 2, 100) if _kinds(plan) == _SEVERAL)
-    with mock.patch("harness.search.search.drawn", return_value=[several]):
+    with mock.patch("harness.search.search.drawn_plans", return_value=[several]):
         found = Search(run, _space("kill", "pause"), 60.0).go().found
     assert found is not None
     assert tried[:2] == [3, 1]

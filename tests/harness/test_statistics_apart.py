@@ -94,9 +94,8 @@ def _verdict(strategy: str, wrong: str = "", **options: Any) -> Verdict:
     return verify(Program.of(functools.partial(_train, wrong=wrong)), strategy, **{"prove": False, **options})
 
 
-@pytest.mark.parametrize(
-    "strategy", ["mirrored-2", *(pytest.param(s, marks=pytest.mark.full) for s in ("mirrored-3", "multi_worker-2"))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["mirrored-2", "mirrored-3", "multi_worker-2"])
 def test_what_replicas_normalise_each_by_itself_is_judged_down_to_the_loss(strategy: str) -> None:
     """The statistics are a condition; nothing else is left open for them."""
     verdict = _verdict(strategy)

@@ -111,7 +111,7 @@ def test_what_a_tpu_would_not_take_is_refused_with_its_line() -> None:
     assert found.keys() == wanted.keys()
     for name, texts in wanted.items():
         assert all(text in found[name] for text in texts), found[name]
-        assert name == "nothing" or found[name].startswith("test_rehearsing.py:")
+        assert name == "nothing" or found[name].startswith("test_tpu_rehearsal.py:")
 
 
 @pytest.mark.full

@@ -75,7 +75,8 @@ def by_process(strategy: Any, record: Any, *, place: str, wrong: bool = False) -
         record.step(variables=[w])
 
 
-@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_what_moves_without_its_gradient_is_no_rounding(wrong: bool, tmp_path: Path) -> None:
     """A step that is another one in each rerun can be neither right nor wrong, and is not called right."""
     verdict = verify(

@@ -493,4 +493,4 @@ def test_a_new_file_is_a_new_seam(tmp_path: Path) -> None:
     """Nobody names the files of the folder; what marks a step comes last, around all others."""
     names = [getattr(seam, "__name__", "").rpartition(".")[2] for seam in all_seams()]
     assert names[-2:] == ["calls", "closures"]
-    assert {"tapes", "made", "logs", "examples", "reductions", "optimizers"} < set(names)
+    assert {"tapes", "variables", "logs", "examples", "reductions", "optimizers"} < set(names)

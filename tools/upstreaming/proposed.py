@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import msgspec
@@ -107,7 +108,7 @@ def _count(files: list[str], python: str, fix: str) -> Counted:
 
 def _read(report: Path) -> Counted:
     """Of a report in JUnit's format; what was skipped counts for neither."""
-    ended = {"passed": [], "failed": []}
+    ended: dict[str, list[Any]] = {"passed": [], "failed": []}
     for case in ET.parse(report).iter("testcase"):  # noqa: S314
         kinds = {each.tag for each in case}
         if not kinds & {"failure", "error", "skipped"}:

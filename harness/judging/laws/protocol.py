@@ -77,7 +77,7 @@ class Judgement:
     resolution: Resolution | None = None
     unseen: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
-    ratios: Mapping[tuple[int | None, str], float] = field(default_factory=dict, repr=False)
+    ratios: Mapping[tuple[int | None, str], float] = field(default_factory=dict, repr=False, hash=False)
 
 
 @dataclass(frozen=True)
