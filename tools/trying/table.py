@@ -48,7 +48,7 @@ def summary(results: Sequence[Result], before: Mapping[str, Result]) -> str:
         lines.append(f"A diagnostic has {statistics.median(lengths):g} lines, the longest {max(lengths)}.")
     if tried := [result for result in found if result.cure is not None]:
         mended = sum(bool(result.cure) for result in tried)
-        lines.append(f"`--fix` mends {mended} of {len(tried)} that are found.")
+        lines.append(f"`--fix` mends {mended} of {len(tried)} on which it was tried in this run.")
     return "\n\n".join(lines)
 
 
