@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import NothingObserved
@@ -62,7 +61,7 @@ class Audit:
     strategy: str
     met: tuple[Met, ...]
     looked_for: int
-    failure: str | None = field(default=None)
+    failure: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
@@ -104,13 +103,9 @@ def audit(program: Program, case: StrategyCase, *, timeout: float = 120.0, seed:
             pass
         except RunFailed as error:
             failure = str(error).splitlines()[0]
-        used = _read(directory / TRACES)
+        used = read_uses(directory / TRACES)
     met = tuple(Met(issue, places) for issue in issues if (places := _places(issue, used)) is not None)
     return Audit(under_test.name, case.name, met, len(issues), failure)
-
-
-def _read(traces: Path) -> list[Used]:
-    return [used for folder in (traces, *filter(Path.is_dir, traces.rglob("*"))) for used in read_uses(folder)]
 
 
 def _places(issue: KnownIssue, used: Sequence[Used]) -> tuple[str, ...] | None:

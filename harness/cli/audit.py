@@ -52,6 +52,7 @@ def audit(program: tuple[str, ...], **options: Any) -> int:
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
     from simulator import UsageError
+    from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     options |= {"hardware": "cpu", "reference": "cpu", "fix": False}
     try:
@@ -64,7 +65,7 @@ def audit(program: tuple[str, ...], **options: Any) -> int:
             found.append(audited(under_test, case, timeout=options["timeout"]))
     except UsageError as error:
         raise click.UsageError(str(error)) from error
-    except MissingHardware as error:
+    except (MissingHardware, PrivateFilesUnavailable) as error:
         click.echo(str(error), err=True)
         return Exit.LACKING
     if options["as_json"]:

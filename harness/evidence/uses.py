@@ -82,8 +82,8 @@ def write_uses(folder: Path, task: str, uses: list[Used]) -> None:
 
 
 def read_uses(folder: Path) -> list[Used]:
-    """What all tasks have left there, each once."""
-    found = (msgspec.json.decode(path.read_bytes(), type=list[Used]) for path in sorted(folder.glob(f"*{_SUFFIX}")))
+    """What all tasks have left below it, each once."""
+    found = (msgspec.json.decode(path.read_bytes(), type=list[Used]) for path in sorted(folder.rglob(f"*{_SUFFIX}")))
     every: list[Used] = []
     for used in (each for uses in found for each in uses):
         if used not in every:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 from harness.audits import Audit, Met, audit
 from harness.evidence.uses import Use, Used, read_uses, write_uses
 from harness.judging.known_issues import registry
+from harness.recording.library_uses import _noting
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import strategy_case
@@ -76,11 +78,24 @@ def test_an_audit_shows_line_and_way_out() -> None:
     assert found.to_json()["met"][0]["places"] == ("train.py:9",)
 
 
+def test_what_an_argument_is_never_fails_the_program() -> None:
+    """A data set that raises where it is asked for its length is the program's own."""
+    seen: dict[int, str] = {}
+    broken = SimpleNamespace(cardinality=lambda: 1 / 0)
+    wanted = {0: Use("keras.Model.fit", {"x": "of unknown length"}), 1: Use("keras.Model.fit")}
+    places: Any = SimpleNamespace(line=lambda: "train.py:3")
+    call = _noting(lambda x: x, wanted, seen, places)
+    assert call(broken) is broken
+    assert seen == {1: "train.py:3"}
+    call(iter(()))
+    assert seen == {0: "train.py:3", 1: "train.py:3"}
+
+
 def _audited(folder: Path, text: str) -> list[tuple[str, tuple[str, ...]]]:
     (folder / "train.py").write_text(text)
     script = Script.of([sys.executable, str(folder / "train.py")], 100, ())
     found = audit(Program.of_script(script), strategy_case("mirrored-2"))
-    return [(each.issue.id, each.places) for each in found.met]
+    return [(each.issue.id, tuple(Path(where).name for where in each.places)) for each in found.met]
 
 
 def test_a_script_meets_what_it_uses(tmp_path: Path) -> None:

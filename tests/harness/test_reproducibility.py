@@ -189,6 +189,38 @@ def test_examples_that_follow_from_what_a_program_keeps_are_not_drawn(program: A
         assert "the run was given examples that one device is not given" in " ".join(str(verdict).split())
 
 
+def _by_number(strategy: Any, record: Any) -> None:
+    """Each replica is given noise that was drawn by its number."""
+    import tensorflow as tf
+
+    with strategy.scope():
+        w = tf.Variable(tf.ones([3]), name="w", aggregation=tf.VariableAggregation.SUM)
+    rows = 8 // strategy.num_replicas_in_sync
+
+    def replica_step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x, w) - 1) ** 2) / 8
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+
+    step = tf.function(lambda x: strategy.run(replica_step, args=(x,)))
+    for number in range(3):
+        noise = strategy.experimental_distribute_values_from_function(  # by number
+            lambda context, number=number: tf.random.stateless_normal(
+                [rows, 3], [number, context.replica_id_in_sync_group]
+            )
+        )
+        step(noise)
+        record.step(variables=[w])
+
+
+@pytest.mark.full
+def test_examples_that_are_made_for_each_replica_by_its_number_are_told() -> None:
+    """With the line: one device makes others, whatever it draws."""
+    verdict = verify(_by_number, "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == "abstained", str(verdict)
+    assert "for each replica by its number (test_reproducibility.py:" in str(verdict.why_abstained)
+
+
 @pytest.mark.parametrize(
     "how", ["datetime", *(pytest.param(how, marks=pytest.mark.full) for how in ("time", "strftime"))]
 )
