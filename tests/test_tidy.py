@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -330,6 +331,16 @@ def test_every_room_is_known(layer: str) -> None:
     assert sorted(room for row in ROOMS[layer] for room in row) == sorted(
         {_room(name) for name in _modules(layer)} - {""}
     )
+
+
+@pytest.mark.parametrize("layer", ROOMS)
+def test_the_page_names_every_room(layer: str) -> None:
+    """docs/architecture.md has a table of the rooms of each layer, and of no others."""
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    table = page.split(f"\n| {layer} | where it runs | holds |\n")[1].split("\n\n")[0]
+    cells = [row.split("|")[1] for row in table.splitlines()[1:]]
+    named = [room.rstrip("/") for cell in cells for room in re.findall(r"`(.+?)`", cell)]
+    assert sorted(named) == sorted(room for row in ROOMS[layer] for room in row)
 
 
 @pytest.mark.parametrize("place", AWAY_FROM_THE_PARENT)

@@ -51,6 +51,7 @@ __all__ = [
     "folder_of",
     "of_steps",
     "own_devices",
+    "own_folders",
     "prepared",
     "run_client",
     "seed_everything",
@@ -155,9 +156,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         watch=watch,
         witness=_witness(strategy, case, assignment, header, trace, noise, watch) if assignment.witness else None,
     )
-    followed = [Path(folder) for each in assignment.follows for folder in each.folders]
-    ours = [trace.parent, Path(assignment.traces), Path(assignment.directory), *followed]
-    note_modules = note_files(notes_of(trace), ours, until_over(assignment))
+    note_modules = note_files(notes_of(trace), own_folders(assignment, trace), until_over(assignment))
     with contextlib.ExitStack() as stack:
         stack.enter_context(moved_clock(assignment.ahead, assignment.rate))
         train = program.load()
@@ -186,6 +185,13 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         scheduled=closures.count, retried=closures.retried, unseeded=drawn.times, work=done, placement=placed
     )
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def own_folders(assignment: Assignment, trace: Path) -> list[Path]:
+    """Folders of this run, and of the evidence that it follows: nothing in there is the program's to read or write."""
+    followed = [folder for each in assignment.follows for folder in each.folders]
+    private = () if assignment.view is None else assignment.view.covered
+    return [trace.parent, *map(Path, (assignment.traces, assignment.directory, *followed, *private))]
 
 
 def until_over(assignment: Assignment) -> Callable[[], None]:

@@ -14,7 +14,7 @@ from harness import verify
 from harness.evidence.steps import EvidenceWriter, LiveProcesses, RunEvidence, Segment, StepEvidence
 from harness.judging.verdict import Verdict
 from harness.recording.file_access import _Touched
-from harness.running import live_reference, reference
+from harness.running import live_reference, reference, reference_runs
 from simulator import Cluster, Topology
 from tests.harness._beside import trains, writes
 
@@ -158,14 +158,23 @@ def test_a_graph_that_was_built_for_other_examples_is_built_again(said_of: Any) 
     assert _numbers(later) == _numbers(verdict)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("saves", [pytest.param(False, marks=pytest.mark.full), True])
 def test_a_script_is_followed(said_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: bool) -> None:
-    """By `fit` of Keras; what it saves it writes into a view of its own."""
+    """By `fit` of Keras; what it saves it writes into a view of its own. Each run is made once."""
     (tmp_path / "train.py").write_text(_SCRIPT)
     monkeypatch.chdir(tmp_path)
+    begun: list[tuple[Path, str]] = []
+    started = reference_runs.Runs._started
+
+    def noted(runs: Any, names: Any, stack: Any) -> Any:
+        begun.extend((runs.directory, name) for name in names)
+        return started(runs, names, stack)
+
+    monkeypatch.setattr(reference_runs.Runs, "_started", noted)
     verdict, did = said_of(["python", "train.py", "6", *(["saves"] if saves else [])], False)
     assert (verdict.outcome, did[0]) == ("consistent", True), str(verdict)
+    assert {"plain", "noise-101"} <= {name for _, name in begun}
+    assert sorted(begun) == sorted(set(begun))
     assert not (tmp_path / "model.keras").exists()
 
 

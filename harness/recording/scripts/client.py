@@ -28,6 +28,7 @@ from harness.recording.client import (
     folder_of,
     of_steps,
     own_devices,
+    own_folders,
     seed_everything,
     task_name,
     until_over,
@@ -209,9 +210,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         witness = session.record(assignment, trace, noise, watch)
         recorder = session.recorder
         assert recorder is not None
-        private = [] if assignment.view is None else map(Path, assignment.view.covered)
-        ours = [Path(assignment.traces), Path(assignment.directory), *private]
-        note_files(notes_of(trace), ours, until_over(assignment))
+        note_files(notes_of(trace), own_folders(assignment, trace), until_over(assignment))
         stack.enter_context(moved_clock(assignment.ahead, assignment.rate))
         number = case.clients.index(task_name())
         drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
