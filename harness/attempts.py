@@ -123,7 +123,7 @@ class JudgedAttempt:
         Raises:
             NothingObserved: the program reports nothing.
             RunFailed: a task crashed, hung or vanished; of one that fails on one device too, that one.
-            UsageError: a script builds no strategy.
+            UsageError: a script builds no strategy of the kind that was asked for.
         """
         asked, keeps = self.asked, self._leaves_evidence
         phase("running")

@@ -21,6 +21,11 @@ _EACH = """
 strategy = tf.distribute.MirroredStrategy()
 """
 
+_ONE_DEVICE = """
+with tf.distribute.OneDeviceStrategy("/cpu:0").scope():
+    w = tf.Variable(tf.ones(3))
+"""
+
 _NONE = """
 w = tf.Variable(tf.ones(3))
 """
@@ -55,10 +60,6 @@ model.fit(x, x.sum(axis=1, keepdims=True), verbose=0)
         *(
             pytest.param(body, "multi_worker-2", said, marks=pytest.mark.full)
             for body, said in [
-                (
-                    _EACH,
-                    "builds a MirroredStrategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
-                ),
                 (_TOLD, "builds CollectiveAllReduceStrategy after TF_CONFIG was set to another cluster than this one"),
                 (
                     _LATE,
@@ -78,40 +79,48 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, body: str, strategy
 
 
 @pytest.mark.parametrize(
-    ("strategy", "said"),
+    ("body", "strategy", "said"),
     [
-        ("mirrored-2", "has built no strategy; build a tf.distribute.Strategy"),
-        pytest.param(
-            "multi_worker-2",
-            "has built no strategy, so that each of the 2 workers trains alone; build a tf.distribute.M",
-            marks=pytest.mark.full,
+        (_NONE, "mirrored-2", "has built no strategy; build a tf.distribute.Strategy"),
+        (_ONE_DEVICE, "mirrored-2", "has no strategy but OneDeviceStrategy, which is not what mirrored-2 is"),
+        *(
+            pytest.param(body, "multi_worker-2", said, marks=pytest.mark.full)
+            for body, said in [
+                (_NONE, "has built no strategy, so that each of the 2 workers trains alone; build a tf.distribute.M"),
+                (_EACH, "has no strategy but MirroredStrategy, so that each of the 2 workers trains alone; build a tf"),
+            ]
         ),
     ],
 )
-def test_a_script_without_a_strategy_is_a_usage_error(tmp_path: Path, strategy: str, said: str) -> None:
+def test_a_script_without_its_strategy_is_a_usage_error(tmp_path: Path, body: str, strategy: str, said: str) -> None:
     """There is nothing to verify, and no task has failed."""
     script = tmp_path / "train.py"
-    script.write_text(_HEAD + _NONE)
+    script.write_text(_HEAD + body)
     with pytest.raises(UsageError, match=said):
         verify(["python", str(script)], strategy, explain=False, prove=False)
 
 
 _LOADED = """
+one = tf.distribute.OneDeviceStrategy("/cpu:0")
 strategy = tf.distribute.MirroredStrategy()
 with strategy.scope():
     model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
     model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
 model.fit(x, x.sum(axis=1, keepdims=True), shuffle=False, verbose=0)
 model.save("model.keras")
-with strategy.scope():
+with SCOPE.scope():
     model = keras.models.load_model("model.keras")
 model.fit(x, x.sum(axis=1, keepdims=True), shuffle=False, verbose=0)
 """
 
 
 @pytest.mark.full
-def test_a_model_that_is_loaded_is_compiled_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keras asks whether its own `compile` is the model's, which whoever looks at it must not change."""
+@pytest.mark.parametrize("scope", ["strategy", "one"])
+def test_a_model_that_is_loaded_trains_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+    """Keras asks whether its own `compile` is the model's, which whoever looks at it must not change.
+
+    A strategy of another kind is the script's own affair, if it has one that was asked for.
+    """
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(_HEAD + _LOADED)
+    (tmp_path / "train.py").write_text(_HEAD + _LOADED.replace("SCOPE", scope))
     assert verify(["python", "train.py"], "mirrored-2", explain=False, prove=False)

@@ -10,4 +10,4 @@ __all__ = ["CANNOT", "NO_STRATEGY", "run_script"]
 CANNOT = CannotStandIn.__name__
 """The kind of the error with which a reference ends that cannot answer its script."""
 NO_STRATEGY = BuildsNoStrategy.__name__
-"""That with which a run ends whose script has built no strategy."""
+"""That with which a run ends whose script has no strategy of the kind that was asked for."""

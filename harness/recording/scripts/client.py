@@ -80,6 +80,7 @@ class _Session:
         self.stack = stack
         self.recorder: Recorder | None = None
         self.strategy: Any = None
+        self.others: list[str] = []
         self.work: WorkCounts | None = None
         self.cut: int | None = None
         self.steps = 0
@@ -104,18 +105,22 @@ class _Session:
         return witness
 
     def built(self, strategy: Any) -> None:
-        """Take a strategy that the script has built for that of the run.
+        """Take a strategy that the script has built for that of the run, if it is of the kind that was asked for.
 
         Raises:
-            RuntimeError: it is another one than the run was asked for, or a coordinator's second one.
+            BuildsNoStrategy: it is on other servers than those of the run, or a coordinator's second one.
+            RuntimeError: it has another shape than the run.
         """
         name, kind = self.script.name, type(strategy).__name__
         if self.strategy is not None and self.case.ps:
-            raise RuntimeError(f"{name} builds a second strategy, {kind}; a script with a coordinator has one")
+            raise BuildsNoStrategy(f"{name} builds a second strategy, {kind}; a script with a coordinator has one")
         asked = self.script.strategy
         kinds = {each.__name__ for each in type(strategy).__mro__}  # a library's may be derived from TensorFlow's
         if kinds.isdisjoint(_CLASSES.get(asked.split("-")[0], (kind,))):
-            raise RuntimeError(f"{name} builds a {kind}, {_instead(kind, asked, len(self.case.clients))}")
+            self._let_be(
+                strategy, f"{name} has no strategy but {kind}, {_instead(kind, asked, len(self.case.clients))}"
+            )
+            return
         if self.case.ps:
             _check_cluster(name, strategy)
         check_shape(strategy, self.case)
@@ -128,6 +133,24 @@ class _Session:
         self.work = self.stack.enter_context(working(strategy))
         if (task := current()) is not None:
             task.gate(BUILT)
+
+    def _let_be(self, strategy: Any, why: str) -> None:
+        """Leave a strategy of another kind to the script, which may load on one device what it has trained on several.
+
+        Who uses it before there is one of the kind that was asked for trains by it: then `why` is raised.
+        """
+        self.others.append(why)
+
+        def around(original: Callable[..., Any]) -> Callable[..., Any]:
+            def used(*args: Any, **options: Any) -> Any:
+                if self.strategy is None:
+                    raise BuildsNoStrategy(why)
+                return original(*args, **options)
+
+            return used
+
+        for name in ("scope", "run"):
+            setattr(strategy, name, around(getattr(strategy, name)))
 
     def placement(self) -> DevicePlacement | None:
         """Where replicas stood on devices; it reports no variables, of which that could be asked."""
@@ -156,7 +179,7 @@ def _check_cluster(name: str, strategy: Any) -> None:
     given = tf.distribute.cluster_resolver.TFConfigClusterResolver().cluster_spec().as_dict()
     taken = strategy._cluster_resolver.cluster_spec().as_dict()  # noqa: SLF001 - nothing public tells
     if any(taken.get(job) != given.get(job) for job in ("worker", "ps")):
-        raise RuntimeError(
+        raise BuildsNoStrategy(
             f"{name} builds its strategy on other servers than those of TF_CONFIG; have it use "
             "tf.distribute.cluster_resolver.TFConfigClusterResolver()"
         )
@@ -191,7 +214,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         `observed`, the number of steps in which something could be judged, and `replicas`, as TensorFlow counts them.
 
     Raises:
-        RuntimeError: the script builds no strategy, another one, or one that has not the shape of its case.
+        BuildsNoStrategy: the script builds none of the kind of its case.
+        RuntimeError: it builds one that has not the shape of its case.
     """
     assert program.script is not None
     if (assignment := as_here(assignment)).view is not None:
@@ -228,6 +252,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
             at_end()
             stack.close()
     if session.work is None:
+        if session.others:
+            raise BuildsNoStrategy(session.others[0])
         alone = f", so that each of the {clients} workers trains alone" if (clients := len(case.clients)) > 1 else ""
         which = "MultiWorkerMirroredStrategy" if alone else "Strategy"
         raise BuildsNoStrategy(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")

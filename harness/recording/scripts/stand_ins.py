@@ -24,7 +24,7 @@ class CannotStandIn(Exception):
 
 
 class BuildsNoStrategy(Exception):
-    """Raised where a script has ended that has built none: there is nothing to verify."""
+    """Raised where a script has no strategy of the kind that was asked for: there is nothing to verify."""
 
 
 class StandIns:
