@@ -83,7 +83,7 @@ DEAR = (
     ),
 )
 # Options of other programs, and the one that click adds.
-FOREIGN_OPTIONS = {"--dist", "--environment", "--epochs", "--help", "--junitxml", "--pdb", "--version"}
+FOREIGN_OPTIONS = {"--dist", "--draft", "--environment", "--epochs", "--help", "--junitxml", "--pdb", "--version"}
 FOREIGN_OPTIONS |= {"--address", "--generate", "--head", "--num-cpus"}  # of `ray`
 
 

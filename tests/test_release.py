@@ -6,6 +6,8 @@ import difflib
 import io
 import json
 import os
+import re
+import subprocess
 import sys
 import tarfile
 from pathlib import Path
@@ -19,6 +21,8 @@ from tests._installed import ROOT, copied, run_there
 from tools.releasing import contract as contracts
 from tools.releasing.building import build, repack
 
+_CHANGE = re.compile(r"\+[a-z0-9-]+\.(break|verdict|new|fix)\.md")
+
 
 def test_everybody_tells_the_same_version(tmp_path: Path) -> None:
     """The command, SARIF, the citation and the changelog's newest heading; tests/test_installed.py has the wheel."""
@@ -29,6 +33,25 @@ def test_everybody_tells_the_same_version(tmp_path: Path) -> None:
     assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
     headings = [line for line in (ROOT / "CHANGELOG.md").read_text().splitlines() if line.startswith("## ")]
     assert headings[0].split()[1] == __version__
+
+
+def test_changes_become_a_section(tmp_path: Path) -> None:
+    """What waits in changes/ is under the heading of its kind, above older versions; a file of no kind is refused."""
+    (tmp_path / "changes").mkdir()
+    for file in ("pyproject.toml", "CHANGELOG.md"):
+        (tmp_path / file).write_text((ROOT / file).read_text())
+    for kind in ("break", "verdict", "new", "fix"):
+        (tmp_path / "changes" / f"+one.{kind}.md").write_text(f"A change of kind {kind}.\n")
+    told = [sys.executable, "-m", "towncrier", "build", "--yes", "--version", "9.0.0", "--date", "2026-01-31"]
+    subprocess.run(told, cwd=tmp_path, check=True, capture_output=True)
+    log = (tmp_path / "CHANGELOG.md").read_text()
+    section = log.split("\n## ")[1]
+    assert section.startswith("9.0.0 (2026-01-31)\n")
+    assert [line for line in section.splitlines() if line.startswith("- ")] == [
+        f"- A change of kind {kind}." for kind in ("break", "verdict", "new", "fix")
+    ]
+    waiting = [path.name for path in (ROOT / "changes").iterdir() if path.name != "README.md"]
+    assert [name for name in [*waiting, "+one.other.md"] if not _CHANGE.fullmatch(name)] == ["+one.other.md"]
 
 
 def test_what_is_public_is_what_the_file_says() -> None:

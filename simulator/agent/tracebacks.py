@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dis
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -36,6 +37,8 @@ def leave_out_own(error: BaseException) -> None:
 def without_own(trace: TracebackType | None, own: Iterable[str] = _OWN) -> TracebackType | None:
     """The traceback without frames of files below these folders, but for those at its end: what they raise is theirs.
 
+    One that passes an error on may be at the end where a library has left out its own frames; it goes as well.
+
     Args:
         trace: the outermost frame.
         own: folders, each with a slash at its end, or files.
@@ -44,12 +47,21 @@ def without_own(trace: TracebackType | None, own: Iterable[str] = _OWN) -> Trace
     while trace is not None:
         frames.append(trace)
         trace = trace.tb_next
+    while len(frames) > 1 and frames[-1].tb_frame.f_code.co_filename.startswith(tuple(own)) and _passes_on(frames[-1]):
+        frames.pop()
     theirs = [not each.tb_frame.f_code.co_filename.startswith(tuple(own)) for each in frames]
     last = max((index for index, yes in enumerate(theirs) if yes), default=-1)
     kept = [each for index, each in enumerate(frames) if theirs[index] or index > last]
     for one, following in zip(kept, [*kept[1:], None], strict=False):
         one.tb_next = following
     return kept[0] if kept else None
+
+
+def _passes_on(trace: TracebackType) -> bool:
+    """Whether this frame ended by raising again what it had caught."""
+    code = trace.tb_frame.f_code.co_code
+    name, argument = dis.opname[code[trace.tb_lasti]], code[trace.tb_lasti + 1]
+    return name == "RERAISE" or (name == "RAISE_VARARGS" and argument == 0)
 
 
 def _chained(error: BaseException) -> Iterable[BaseException]:

@@ -133,6 +133,30 @@ def test_own_frames_are_left_out_unless_they_raise(code: str, shown: str) -> Non
     assert " ".join(files) == shown
 
 
+@pytest.mark.parametrize(("raises", "shown"), [("raise", ["theirs"]), ("raise KeyError", ["theirs", "own"])])
+def test_an_own_frame_that_only_passes_on_is_left_out(raises: str, shown: list[str]) -> None:
+    """Also at the end, as where Keras has left out its own frames below."""
+    namespace: dict[str, Any] = {}
+    own = f"def own():\n try: missing\n except NameError: {raises}"
+    for name, body in {"own": own, "theirs": "def theirs(): own()"}.items():
+        exec(compile(body, f"/{name}/file.py", "exec"), namespace)
+    with pytest.raises((NameError, KeyError)) as caught:
+        namespace["theirs"]()
+    frames: list[TracebackType] = []
+    trace = caught.tb.tb_next
+    while trace is not None:
+        frames.append(trace)
+        trace = trace.tb_next
+    last = frames[-1].tb_frame
+    frames[-2].tb_next = TracebackType(None, last, last.f_lasti, last.f_lineno)  # as `tf_keras` makes it
+    left = without_own(frames[0], ["/own/"])
+    names = []
+    while left is not None:
+        names.append(left.tb_frame.f_code.co_name)
+        left = left.tb_next
+    assert names == shown
+
+
 @pytest.mark.parametrize(
     ("line", "hidden"),
     [

@@ -76,6 +76,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
         "docs/releasing",
         "CONTRIBUTING",
         "CHANGELOG",
+        "changes/README",
     ),
 }
 """Headings of the navigation, with the pages below each, by their paths in the repository or under `reference/`."""

@@ -63,7 +63,8 @@ def front() -> str:
 
 def _written() -> dict[Path, str]:
     """The pages of the repository, and the issue texts, which stand below the known issues."""
-    paths = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md"))]
+    beside = ("CONTRIBUTING.md", "CHANGELOG.md", "changes/README.md")
+    paths = [*(ROOT / name for name in beside), *sorted((ROOT / "docs").glob("*.md"))]
     reports = sorted((ROOT / "docs" / "upstream").glob("*.md"))
     found = {path.relative_to(ROOT): path.read_text() for path in [*paths, *reports]}
     if reports:
