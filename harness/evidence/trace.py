@@ -342,8 +342,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     of epochs only. `retried` counts closures that a coordinator took back from a lost worker. `unseeded` counts NumPy's
     random generators without a seed. `work` is what its replicas did, None in a process that was killed. `coarsest` is,
     of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras policies: what the
-    program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` one for each error of a
-    step after which the program went on, `overwritten` one about arrays that a generator lent and wrote over.
+    program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` those that are always
+    told, as of an error after which the program went on, `overwritten` those on arrays that a generator wrote over.
     `stand_ins` is what the reference of a script was told in place of the cluster's; `cut` after how many steps a
     script was ended. `unjoined` are lines that had scheduled closures, neither joined nor fetched.
     """

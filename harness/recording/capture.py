@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +23,7 @@ __all__ = [
     "flat_variables",
     "named",
     "variable_groups",
+    "without",
 ]
 
 _TASK = re.compile(r"[a-z_]+:\d+")
@@ -106,6 +107,15 @@ def variable_groups(strategy: Any, variables: Any, place: ValuePlace) -> list[tu
 def flat_variables(variables: Any) -> list[Any]:
     """All variables of any nesting of sequences and mappings."""
     return [variable for _, variable in _leaves(variables)]
+
+
+def without(variables: Any, left_out: Callable[[Any], bool]) -> Any:
+    """The same without the variables that are left out."""
+    if isinstance(variables, Mapping):
+        return {key: item for key, item in variables.items() if not left_out(item)}
+    every = flat_variables(variables)
+    found = [variable for variable in every if not left_out(variable)]
+    return variables if len(found) == len(every) else found
 
 
 def _leaves(variables: Any, at: str = "") -> list[tuple[str, Any]]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import inspect
 
-__all__ = ["owner_of"]
+__all__ = ["METRIC", "owner_of"]
+
+METRIC = "a metric"
 
 # The classes of Keras 3, tf_keras and TensorFlow that make variables of their own, and what a sentence calls them.
 _OWNERS = {
@@ -12,7 +14,7 @@ _OWNERS = {
     "BaseOptimizer": "an optimizer",
     "_BaseOptimizer": "an optimizer",
     "OptimizerV2": "an optimizer",
-    "Metric": "a metric",
+    "Metric": METRIC,
     "SeedGenerator": "a random generator",
     "Generator": "a random generator",
     "Model": "a model",

@@ -18,6 +18,7 @@ from harness.recording.capture import (
     check_variables,
     flat_variables,
     variable_groups,
+    without,
 )
 from harness.recording.closures import Closures
 from harness.recording.keras_callback import Reports, make_callback
@@ -94,7 +95,8 @@ class Recorder:
                 64 bits at most, or bfloat16; of a RaggedTensor the lengths of the rows are compared too.
             gradients: a sequence or mapping of gradients, dense or IndexedSlices; PerReplica ones count as their sum.
             variables: TensorFlow or Keras variables; every replica's copy is captured. Add the optimizer's to have its
-                slots and iteration counter judged.
+                slots and iteration counter judged. What a Keras metric keeps is left out, with a note: it may count
+                replicas.
             examples: integer ids of the examples that this client consumed in this step; a PerReplica keeps replicas
                 apart. The chief of parameter-server training may give a mapping from task, such as `worker:0`, to the
                 ids that this task consumed.
@@ -191,6 +193,7 @@ class Recorder:
     ) -> None:
         with checked_call(call), self._silently():
             self._reports(reported, step=True)
+            reported["variables"] = self._without_metrics(call, reported["variables"])
             captured = self._captured(call, reported, noise=self._nudging)
             number = None if epoch is None else _epoch(epoch, ValuePlace(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
@@ -215,6 +218,7 @@ class Recorder:
         """Write what is reported of the end, together with what has been reported of it before."""
         with checked_call(call), self._silently():
             self._reports(reported, step=False)
+            reported["variables"] = self._without_metrics(call, reported["variables"])
             captured = self._captured(call, reported)
         before = self._final or Final(at=0.0)
         metrics = {value.name: value for value in (*(before.metrics or ()), *(captured["metrics"] or ()))}
@@ -225,6 +229,13 @@ class Recorder:
             metrics=tuple(metrics.values()) or None,
         )
         self._writer.write(self._final)
+
+    def _without_metrics(self, call: str, variables: Any) -> Any:
+        """The variables but those that a Keras metric keeps, all of which have been looked at."""
+        if variables is None:
+            return None
+        check_variables(variables, ValuePlace(call, "variables"))
+        return variables if self._witness is None else without(variables, self._witness.of_metric)
 
     def _captured(self, call: str, reported: dict[str, Any], noise: Noise | None = None) -> dict[str, Any]:
         """The arrays of everything that one call reports; None for what was not given, or holds nothing."""
@@ -239,9 +250,7 @@ class Recorder:
                 found["examples"], found["consumers"] = capture_examples(self._strategy, value, place)
                 if self._witness is not None:
                     found["examples"] = tuple(self._witness.own_ids(found["examples"]))
-            elif observable == "variables":
-                check_variables(value, place)
-            else:
+            elif observable != "variables":
                 found[observable] = capture_values(self._strategy, value, _PREFIX[observable], place) or None
         # Last, so that noise changes nothing in a call that is refused.
         if (variables := reported.get("variables")) is not None:

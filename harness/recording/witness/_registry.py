@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.evidence.trace import is_statistics
-from harness.recording.owners import owner_of
+from harness.recording.owners import METRIC, owner_of
 from harness.recording.shards import is_sharded, name_of, whole_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -82,7 +82,7 @@ class VariableEntry:
         """
         import tensorflow as tf
 
-        if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in ("a metric", *_NO_STATE):
+        if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in (METRIC, *_NO_STATE):
             return False
         if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             return self.is_statistics
@@ -135,7 +135,7 @@ class Registry:
         holder = weakref.ref(variable) if is_keras_variable(variable) else _holder()
         variable = tensor_of(variable)
         entry = VariableEntry(weakref.ref(variable), owner or owner_of(), holder)
-        own = entry.keras is None and entry.owner not in ("a metric", "an optimizer") and not is_statistics(entry.name)
+        own = entry.keras is None and entry.owner not in (METRIC, "an optimizer") and not is_statistics(entry.name)
         if own and getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             self._on_read.append((entry, entry.name))
         with self._lock:

@@ -15,6 +15,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.steps import EvidenceWriter, RunEvidence
 from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
+from harness.recording.owners import METRIC
 from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
 from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.tensors import tensor_of
@@ -179,6 +180,15 @@ class Witness:
             with gathered.keeping():
                 gathered.steps.report(gathered.registry.report(variables))
 
+    def of_metric(self, variable: Any) -> bool:
+        """Whether a Keras metric keeps this variable: it has the metric's result, but may count each replica once."""
+        entry = self._gathered.registry.entry(variable)
+        if entry is None or entry.owner != METRIC:
+            return False
+        told = "what a Keras metric keeps is not compared as a variable, since it may count replicas"
+        self._gathered.raised[f"{told}; report metrics={{name: metric.result()}}"] = None
+        return True
+
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """The ids of examples that this process was given itself, of those that the program reports."""
         return reported if self._gathered.steps is None else self._gathered.steps.own_ids(reported)
@@ -198,7 +208,7 @@ class Witness:
 
     @property
     def raised(self) -> tuple[str, ...]:
-        """What is to be said of steps that raised."""
+        """What is always to be said, as of steps that raised."""
         return tuple(self._gathered.raised)
 
     @property

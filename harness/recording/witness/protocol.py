@@ -67,7 +67,7 @@ class WitnessState:
         eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, not
             where a tape is asked for gradients.
         unseen: sentences about what cannot be seen.
-        raised: sentences about steps that raised, after which the program went on.
+        raised: sentences that are always told, as about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         noted: what belongs to no step.
         memory: gives what the callbacks of `fit` remember now.
