@@ -13,9 +13,9 @@ class NothingObserved(UsageError):
 
     def __init__(self, program: str, *, script: bool = False) -> None:
         step = (
-            "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of variables "
-            "or an optimizer is given some (no closure of a coordinator, nothing on a TPU, and nothing in a thread "
-            "that the program starts)"
+            "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of "
+            "variables, an optimizer is given some, or a variable is assigned after gradients of something else (no "
+            "closure of a coordinator, nothing on a TPU, and nothing in a thread that the program starts)"
         )
         of_function = (
             f"it never gave a value to record.step or record.final, and it took no step that Lockstep could see by "

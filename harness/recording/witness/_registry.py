@@ -225,6 +225,12 @@ class Registry:
             yield RegisteredName(name, seen[name]), entry, variable
             seen[name] += 1
 
+    def is_state(self, variable: Any) -> bool:
+        """Whether a variable that is assigned, or a copy of one, is judged; not while one is made."""
+        entry = None if self.is_making else self.entry(variable)
+        whole = None if entry is None else entry.made()
+        return entry is not None and whole is not None and self._is_judged(entry, whole)
+
     def judged(self) -> list[tuple[VariableEntry, Any]]:
         """Those that are judged and still there."""
         if self._judged is None:

@@ -17,9 +17,9 @@ from harness.recording.witness._graph_values import ValueBatch, emit
 from harness.recording.witness._notes import ProgramNotes
 from harness.recording.witness._origins import ComputedValues
 from harness.recording.witness._registry import Registry
+from harness.recording.witness._sight import Sight
 from harness.recording.witness._step_events import Event, InRun, StepSeen
 from harness.recording.witness._switch import Switch
-from harness.recording.witness._threads import Threads
 from harness.recording.witness._value_buffer import ValueBuffer, stamp
 
 if TYPE_CHECKING:
@@ -43,18 +43,18 @@ class Seam(Protocol):
         """See what passes here, within this context."""
 
 
-class WitnessState:
+class WitnessState(Sight):
     """What the seams have seen since the last step was written.
 
     A step is one outermost call of a `tf.function`, or of `Strategy.run` where a program runs eagerly, in which a tape
-    was asked for gradients of variables, or an optimizer given some. What was seen in calls of other kinds, such as an
-    evaluation, is forgotten. A step is looked at when the next one begins, or when the program reports something: only
-    then is it known whether it reports variables itself.
+    was asked for gradients of variables, or an optimizer given some; or in which a variable is assigned after a tape
+    was asked for gradients of something else, such as a copy in 16 bits or rows of a table. What was seen in calls of
+    other kinds, such as an evaluation, is forgotten. A step is looked at when the next one begins, or when the program
+    reports something: only then is it known whether it reports variables itself.
 
     Attributes:
         strategy: of the run; of several the one that was built last.
         local_replicas: how many of its replicas this process has.
-        registry: the variables that were made.
         reader: reads variables.
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
@@ -66,7 +66,6 @@ class WitnessState:
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, not
             where a tape is asked for gradients.
-        unseen: sentences about what cannot be seen.
         raised: sentences that are always told, as about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         noted: what belongs to no step.
@@ -74,7 +73,6 @@ class WitnessState:
         written: calls this after a step, with what was seen of it, and whether it was the last; set by the witness.
         settled: calls this before the next one begins; set by the witness.
         number: of the step that is being made, from 1.
-        threads: tells which threads take part in steps.
         switch: tells graphs whether numbers are kept of the step that is being made.
         only_closures: whether nothing is a step but what a coordinator schedules.
         shared: how values leave a graph that is run in another process, None where all graphs are run in this one.
@@ -86,7 +84,6 @@ class WitnessState:
             at once before each of them: what happens in between shows nowhere else.
         in_run: the call of `Strategy.run` that Python is in.
         computed: what calls have given back.
-        is_quiet: whether what happens in this thread is the harness's own.
     """
 
     def __init__(
@@ -98,6 +95,7 @@ class WitnessState:
         at_once: bool = False,
         alone: bool = True,
     ) -> None:
+        super().__init__()
         self.strategy = strategy
         self._strategies = [strategy]
         self.at_once = at_once
@@ -112,7 +110,6 @@ class WitnessState:
         self.tapes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.unseen: dict[str, None] = {}
         self.raised: dict[str, None] = {}
         self.overwritten: dict[str, None] = {}
         self.noted = ProgramNotes()
@@ -124,19 +121,16 @@ class WitnessState:
         self._events: list[Event] = []
         self._sites = itertools.count()
         self._lock = threading.Lock()
-        self._apart = threading.local()
         self._depth = 0
         self._trained = False
         self._batch: ValueBatch | None = None
         self._waiting = ValueBuffer()
         self.switch = Switch()
-        self.threads = Threads()
         self.steps: Steps | None = None
         self.in_run: InRun | None = None
-        self.is_quiet: Callable[[], bool] = lambda: False
         self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
         self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._entered = False
+        self._entered = self._differentiated = False
         self.started: Callable[[], None] = lambda: None
         self._started = False
         self._eager: int | None = None
@@ -184,10 +178,6 @@ class WitnessState:
                 yield
         except Exception as error:  # noqa: BLE001 - see above
             self.note(f"{what}: {type(error).__name__}: {str(error).partition(chr(10))[0]}")
-
-    def note(self, text: str) -> None:
-        """Keep a sentence about something that cannot be seen, once."""
-        self.unseen[text] = None
 
     def take(self, event: Event) -> None:
         """Keep what passed a seam; also from TensorFlow's own threads."""
@@ -237,6 +227,18 @@ class WitnessState:
         if self._depth and not self._trained:
             if not self._entered:
                 self._begin()
+            self._trained = True
+
+    def differentiates(self) -> None:
+        """A tape was asked for gradients, of no variable."""
+        self._differentiated = True
+
+    def assigns(self, variable: Any) -> None:
+        """A variable gets a value: after gradients of something else that is a step, of a program that takes no others.
+
+        Who keeps evidence has begun with it when replicas were run.
+        """
+        if self._entered and self._differentiated and not self._trained and self.registry.is_state(variable):
             self._trained = True
 
     def enters(self) -> None:
@@ -313,7 +315,7 @@ class WitnessState:
         self._eager = self._eager_runs if runs else None
         trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
         known |= trains is True
-        self._entered = False
+        self._entered = self._differentiated = False
         if known:
             self._begin()
         elif (by_hand or trains is False) and not self.tapes and self.steps is not None:
@@ -375,16 +377,6 @@ class WitnessState:
             self.switch.turn(on=self.in_full)
 
     # ------------------------------------------------------------------ values
-
-    @contextlib.contextmanager
-    def cannot_see(self, why: str) -> Iterator[None]:
-        """Within this context, in this thread, no value can be had, for the reason given."""
-        before = getattr(self._apart, "why", None)
-        self._apart.why = before or why
-        try:
-            yield
-        finally:
-            self._apart.why = before
 
     @property
     def files(self) -> Files | None:
@@ -461,40 +453,3 @@ class WitnessState:
             self._batch = before
         with self.silent(), record.stop_recording():
             batch.leave(None if self.files is None else self.files.emit)
-
-    def sees(self) -> bool:
-        """Whether values can be had of what is being carried out or built here; if not, it is noted why."""
-        if (why := self.why_unseen()) is not None:
-            self.note(why)
-        return why is None
-
-    @contextlib.contextmanager
-    def drawing_nothing(self) -> Iterator[None]:
-        """Within this context, in this thread, what is drawn is no draw of a replica's."""
-        before, self._apart.draws = getattr(self._apart, "draws", True), False
-        try:
-            yield
-        finally:
-            self._apart.draws = before
-
-    @property
-    def draws_nothing(self) -> bool:
-        """Whether what is drawn in this thread is no draw of a replica's: an initial value, or noise of ours."""
-        return self.registry.is_making or self.is_quiet() or not getattr(self._apart, "draws", True)
-
-    def why_unseen(self) -> str | None:
-        """Why no value can be had of what is being carried out or built here; None if it can."""
-        import tensorflow as tf
-        from tensorflow.python.framework import ops
-        from tensorflow.python.ops import control_flow_util
-
-        if (why := getattr(self._apart, "why", None)) is not None:
-            return str(why)
-        if self.threads.is_aside:
-            return "what threads of the program's own do"
-        if tf.executing_eagerly():
-            return None
-        graph = ops.get_default_graph()
-        if control_flow_util.GraphOrParentsInXlaContext(graph):
-            return "values inside of a function with jit_compile=True, which holds no Python"
-        return None

@@ -1,0 +1,32 @@
+"""Where variables are assigned: a program that takes gradients of no variable trains those that it assigns."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.recording.patches import patched
+from harness.recording.witness.protocol import WitnessState
+
+__all__ = ["active"]
+
+_METHODS = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_update")
+
+
+@contextlib.contextmanager
+def active(gathered: WitnessState) -> Iterator[None]:
+    """See which variables get values in this context, before they do."""
+    from tensorflow.python.ops import resource_variable_ops
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def assign(variable: Any, *args: Any, **options: Any) -> Any:
+            gathered.assigns(variable)
+            return original(variable, *args, **options)
+
+        return assign
+
+    with contextlib.ExitStack() as stack:
+        for name in _METHODS:
+            stack.enter_context(patched(resource_variable_ops.ResourceVariable, name, around))
+        yield
