@@ -100,7 +100,10 @@ def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence
     if len(every) < len(starts) or not broken <= {*_COMPUTED, *_BY_SEVERAL}:
         return None
     both, names = set(common_places(every)), unique_names([each.name for each in every[0]])
-    alone = [name for (place, _), name in zip(placed(every[0]), names, strict=True) if place not in both]
+    # What the step itself makes, such as an optimizer's slots, one device may make later.
+    later = {place for seen in reference.clients[0].seen[:1] for place, _ in placed(seen.variables or ())}
+    there = {*both, *later}
+    alone = [name for (place, _), name in zip(placed(every[0]), names, strict=True) if place not in there]
     changed = _changed(evidence) if alone else ()  # which reads all state of two steps
     more = [name for name in alone if name in changed]
     if not more:

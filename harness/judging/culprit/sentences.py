@@ -37,7 +37,7 @@ _PREFERRED = (SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST)
 def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     """What there is to say of an operation that made a step wrong."""
     op, side = aligned.op(broken.node), aligned.sides[broken.node.client]
-    maker = side.maker(op)
+    maker = None if broken.summed is None and _gets_parts(aligned, broken.node) else side.maker(op)
     layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
     summed = _summed(aligned, broken)
     kind, relation = reason(aligned, broken, summed=None if summed is None else _at(summed))
@@ -82,8 +82,20 @@ def _summed(aligned: Alignment, broken: WrongOperation) -> Frame | None:
     return None if node is None else aligned.sides[node.client].caller(aligned.op(node))
 
 
+def _gets_parts(aligned: Alignment, node: OperationNode) -> bool:
+    """Whether it is given parts of a sum: who gives them to an optimizer is to blame, if nothing adds them up."""
+    kinds = [{each.kind for each in relations} for _, relations in _operands(aligned, node)]
+    return any(PARTIAL in found and REPLICATED not in found for found in kinds)
+
+
 def _inputs(aligned: Alignment, node: OperationNode) -> Iterator[str]:
     """What each operand is, but for constants."""
+    for producer, relations in _operands(aligned, node):
+        yield f"{_called(aligned, node.client, producer)} is {_relation(relations, aligned.replicas)}"
+
+
+def _operands(aligned: Alignment, node: OperationNode) -> Iterator[tuple[Op | None, frozenset[Relation]]]:
+    """What made each operand that is no constant, and how it is related to the reference's, where that is known."""
     number = aligned.truths.get(node)
     op, side = aligned.op(node), aligned.sides[node.client]
     if number is None:
@@ -96,7 +108,7 @@ def _inputs(aligned: Alignment, node: OperationNode) -> Iterator[str]:
         given = [(each.client, aligned.op(each).inputs[position]) for each in nodes]
         relations = aligned.related(theirs.inputs[position], given)
         if relations is not None:
-            yield f"{_called(aligned, node.client, producer)} is {_relation(relations, aligned.replicas)}"
+            yield producer, relations
 
 
 def _called(aligned: Alignment, client: int, op: Op | None) -> str:

@@ -110,7 +110,7 @@ class Walk:
     def blamed(self, tensor: int) -> int:
         """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
         made = self._side.producer(tensor)
-        op = made
+        op = made = None if made is None else self.maker(made)
         while op is not None and not self._is_aligned(op):
             if self._is_sum(op):
                 return op.number
@@ -138,18 +138,22 @@ class Walk:
             return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
         if op.type.startswith(CALLS) and (inside := self._origin(wanted.tensor, op)):
             return [replace(wanted, tensor=each) for each in inside]
-        if op.type == "ReadVariableOp" and (last := self._assigned_before(op)) is not None:
-            op = last
+        op = self.maker(op)
         self.tell(op)
         return [replace(wanted, tensor=each) for each in op.inputs if each]
 
-    def _assigned_before(self, read: Op) -> Op | None:
-        """What changed a variable last before it was read in the step: there, or where replicas update it together."""
+    def maker(self, read: Op) -> Op:
+        """What changed a variable last before it was read in the step: there, or where replicas update it together.
+
+        An operation that reads none, or one that the step has not changed before, is its own.
+        """
+        if read.type != "ReadVariableOp":
+            return read
         for op in reversed(self._side.watched.ops[: read.number - 1]):
             there = (op.zone, op.index) == (read.zone, read.index) or (read.zone != UPDATE and op.zone == UPDATE)
             if op.variable == read.variable and assigns(op) and there:
                 return op
-        return None
+        return read
 
     def _origin(self, tensor: int, op: Op) -> list[int]:
         """Where a value came from that arrived from another graph: who held the same before, the nearest one."""
@@ -227,8 +231,7 @@ class Walk:
                 continue
             if self._is_sum(op) or op.zone == UPDATE:
                 return True
-            if op.type == "ReadVariableOp":
-                op = self._assigned_before(op) or op
+            op = self.maker(op)
             pending += [each for each in op.inputs if each not in seen]
             seen.update(op.inputs)
         return False

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from harness.judging.explain._prediction import Predicting, check, judged
-from harness.judging.explain._response import paired, responses, span
+from harness.judging.explain._response import is_first_moment, paired, responses, span
 from harness.judging.explain._unreduced import all_moved, mean_is_right, one_gradient
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
@@ -48,10 +48,15 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
 
 
 def _apart(view: CaseView, step: int) -> list[str]:
-    """Drifting variables, among them those of ON_READ synchronization that are trained."""
-    trained = paired(view, step).values() if view.names("gradients", step) else ()
+    """Drifting variables, among them those of ON_READ synchronization that are trained.
+
+    None where gradients are known, and all are of other variables: what drifts then is state, and no update.
+    """
+    known = bool(view.names("gradients", step))
+    trained = paired(view, step).values() if known else ()
     on_read = [name for name in trained if view.on_read(step, name) and view.apart(step, name)]
-    return [*(name for name in view.drifted(step) if not _STATISTICS.search(name)), *on_read]
+    found = [*(name for name in view.drifted(step) if not _STATISTICS.search(name)), *on_read]
+    return found if not known or any(name in trained or is_first_moment(name) for name in found) else []
 
 
 def _own_gradients(view: CaseView, step: int, drifting: list[str]) -> Iterable[Attempt | None]:
