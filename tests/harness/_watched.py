@@ -85,6 +85,10 @@ class Steps:
             self.ops[-1] = self._of_variable(self.ops[-1], name)
         return found
 
+    def value(self, tensor: int) -> Any:
+        """What a tensor holds."""
+        return self._arrays[tensor]
+
     def summed(self, line: int, parts: Sequence[int], factor: float = 1.0) -> list[int]:
         """A sum over replicas, which one device does not have."""
         if self._is_reference:

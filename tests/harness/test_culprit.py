@@ -245,6 +245,33 @@ def test_what_replicas_keep_for_themselves_is_wrong_only_where_something_is() ->
     assert isinstance(find_culprit([run], reference, [], consistent=True), NoCulprit)
 
 
+@pytest.mark.parametrize(
+    ("loss", "factor", "line", "said"),
+    [
+        (_mean, 1.0, 4, "the mean of the two is the reference's value"),
+        (_sum, 0.5, 9, "not their sum"),
+        (_sum, 1.0, None, ""),
+    ],
+)
+def test_what_is_read_after_the_step_has_changed_it_does_not_begin_otherwise(
+    loss: Any, factor: float, line: int | None, said: str
+) -> None:
+    """Of an average of weights, which is in no relation, the line is that of the multiple by which they changed."""
+
+    def program(steps: Steps) -> None:
+        begun = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, begun)
+        change = steps.summed(9, loss(steps, rows, begun), factor)
+        steps.assign(10, "w", change)
+        after = steps.read(11, "w", [_W - steps.value(each) for each in change])
+        steps.assign(12, "average", steps.each("Mul", 12, lambda w: np.float32(0.1) * w, after))
+
+    run, reference = watched(program, _X, *_EVEN)
+    found = find_culprit([run], reference, [])
+    assert (found.line if isinstance(found, Culprit) else None) == line, found
+    assert said in getattr(found, "relation", "")
+
+
 @pytest.mark.parametrize("step", [1, 2])
 def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
     """Or, at the first step, to the line that made the variable."""
