@@ -46,6 +46,18 @@ def train_loss_relative_to_batch(strategy, record):
     fit(model, record)
 
 
+def train_mean_loss_with_average(strategy, record):
+    """A loss that is a mean of the replica's examples, under an optimizer that averages the weights it has changed."""
+
+    def quantile(y, output):
+        return tf.reduce_mean(tf.maximum(0.7 * (y - output), -0.3 * (y - output)))  # guilty
+
+    with strategy.scope():
+        model = keras.Sequential(layers())
+        model.compile(optimizer=keras.optimizers.SGD(0.1, use_ema=True, ema_momentum=0.8), loss=quantile)
+    fit(model, record)
+
+
 def train_loss_divided_again(strategy, record):
     """Keras divides by the number of replicas; so does this loss."""
 

@@ -109,7 +109,34 @@ def train_unscaled_by_replicas(strategy, record):
     loop(strategy, record, replica_step, [w])
 
 
+def of_copy(strategy, divided):
+    """A step by the gradient of a copy of weights in 16 bits, of losses that are `divided`."""
+    w = variable(strategy, [[0.1] * 40] * 3, "w")
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            copy = tf.cast(w, tf.bfloat16)
+            output = tf.cast(tf.cast(x, tf.bfloat16) @ copy, tf.float32)
+            losses = tf.reduce_sum((output - 0.1 * tf.tanh(y)) ** 2, axis=1)
+            loss = divided(losses)  # guilty: train_copy_with_mean
+        w.assign_sub(RATE * context().all_reduce(SUM, tf.cast(tape.gradient(loss, copy), tf.float32)))
+
+    train_step = tf.function(lambda x, y: strategy.run(replica_step, args=(x, y)))
+    for x, y in strategy.experimental_distribute_dataset(dataset()):
+        train_step(x, y)
+
+
+def train_copy_with_mean(strategy, record):
+    """Nothing is reported, and no tape is asked for a gradient of a variable."""
+    of_copy(strategy, tf.reduce_mean)
+
+
 # ---- right ----
+
+
+def train_right_copy(strategy, record):
+    """As above, with a loss that is divided by the global batch."""
+    of_copy(strategy, lambda losses: tf.nn.compute_average_loss(losses, global_batch_size=BATCH))
 
 
 def train_right_skipped_by_all(strategy, record):

@@ -178,6 +178,23 @@ def train_count_of_first_replica(strategy, record):
 # ---- right ----
 
 
+def train_counts_averaged(strategy, record):
+    """Counts of classes, to which the mean of the replicas' is added; the loss is balanced by them."""
+    w = weights(strategy)
+    seen = variable(strategy, [1.0, 1.0], "seen")  # guilty
+
+    def replica_step(x, y):
+        kind = tf.cast(y[:, 0] > 0, tf.int32)
+        seen.assign_add(tf.reduce_sum(tf.one_hot(kind, 2), axis=0))  # guilty
+        balance = tf.gather(tf.reduce_sum(seen) / (2.0 * seen), kind)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(balance * (x @ w - y)[:, 0] ** 2) / BATCH
+        w.assign_sub(0.1 * context().all_reduce(SUM, tape.gradient(loss, w)))
+        return loss
+
+    loop(strategy, record, replica_step, [w])
+
+
 def train_right_counter(strategy, record):
     w = weights(strategy)
     steps = variable(strategy, 0.0, "steps", FIRST)
@@ -188,6 +205,23 @@ def train_right_counter(strategy, record):
             loss = part(x, y, w)
         gradient = context().all_reduce(SUM, tape.gradient(loss, w))
         w.assign_sub(0.2 / (1.0 + steps) * gradient)
+        return loss
+
+    loop(strategy, record, replica_step, [w])
+
+
+def train_right_counts(strategy, record):
+    """Counts of classes, to which the sum of the replicas' is added."""
+    w = weights(strategy)
+    seen = variable(strategy, [1.0, 1.0], "seen", tf.VariableAggregation.SUM)
+
+    def replica_step(x, y):
+        kind = tf.cast(y[:, 0] > 0, tf.int32)
+        seen.assign_add(tf.reduce_sum(tf.one_hot(kind, 2), axis=0))
+        balance = tf.gather(tf.reduce_sum(seen) / (2.0 * seen), kind)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(balance * (x @ w - y)[:, 0] ** 2) / BATCH
+        w.assign_sub(0.1 * context().all_reduce(SUM, tape.gradient(loss, w)))
         return loss
 
     loop(strategy, record, replica_step, [w])

@@ -68,6 +68,21 @@ def train_aggregation_skipped(strategy, record):
     loop(strategy, record, replica_step, model)
 
 
+def train_adagrad_of_parts(strategy, record):
+    """As above, by an optimizer that squares what it is given."""
+    model, optimizer = prepare(strategy, keras.optimizers.Adagrad)
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            losses = keras.losses.mean_squared_error(y, model(x, training=True))
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=BATCH)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables), skip_gradients_aggregation=True)  # guilty
+        return loss
+
+    loop(strategy, record, replica_step, model)
+
+
 def train_summed_and_summed(strategy, record):
     """Clipped after a sum, as it should be, and then summed again by the optimizer."""
     model, optimizer = prepare(strategy, keras.optimizers.SGD)
