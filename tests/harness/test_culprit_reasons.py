@@ -31,6 +31,7 @@ def _scene(
     all_seen: bool = True,
     op: str = "Mul",
     zone: str = OUTER,
+    name: str = "m",
 ) -> Any:
     """An operation that gives a number, with what its operands are related by."""
     aligned: Any = SimpleNamespace(replicas=len(parts))
@@ -40,7 +41,7 @@ def _scene(
     return reasons._Scene(
         aligned,
         OperationNode(0, 1),
-        Op(1, op, "m", zone, 0, (), None, (), (), "w" if op.startswith("Assign") else ""),
+        Op(1, op, name, zone, 0, (), None, (), (), "w" if op.startswith("Assign") else ""),
         given,
         frozenset(relations),
         np.asarray(value, np.float32),
@@ -48,6 +49,17 @@ def _scene(
         None,
         all_seen,
     )
+
+
+@pytest.mark.parametrize(("name", "said"), [("m", "is the reference's value"), ("a/reduce_variance/Mean", "goes on")])
+def test_the_mean_of_variances_is_not_said_to_be_right(name: str, said: str) -> None:
+    """The mean within is, of which the line goes on."""
+    scene = _scene(2.0, (1.0, 3.0), (), op="Mean", name=name)
+    rows = np.ones((4, 1), np.float32), [np.ones((2, 1), np.float32)] * 2
+    told = reasons._proved(replace(scene, inputs=((frozenset({Relation(SPLIT)}), *rows),)))
+    assert told is not None
+    assert said in told[1]
+    assert (told[0] is EXAMPLES) == (name != "m")
 
 
 def test_a_factor_is_told_as_the_values_have_it() -> None:

@@ -51,7 +51,8 @@ EXTREME = MistakeKind(
     "each replica takes the largest, or the smallest, of its own examples, where one device takes that of the global "
     "batch",
     "Gather what the replicas have and take it of that: tf.reduce_max(tf.distribute.get_replica_context().all_gather("
-    "tf.expand_dims(extreme, 0), axis=0), axis=0).",
+    "tf.expand_dims(extreme, 0), axis=0), axis=0); or tf.reduce_min where the smallest counts, as where all have to "
+    "be finite.",
 )
 EXAMPLES = MistakeKind(
     "computed_over_own_examples",

@@ -34,6 +34,8 @@ __all__ = ["reason"]
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 _SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
+_DEVIATIONS = ("reduce_variance", "reduce_std")
+"""Scopes of functions of TensorFlow's that begin with a mean."""
 _CHOOSING = ("TopK", "TopKV2")
 """They choose among examples, so that what each replica has is no part of what one device has."""
 _ROUNDED = 1e-2
@@ -196,6 +198,14 @@ def _own_mean(scene: _Scene) -> str | None:
     return f"each replica's mean is over its own {own} examples; {then}{where}"
 
 
+def _own_deviation(scene: _Scene) -> str | None:
+    """A variance, or its root, about a mean of own examples: the mean of such is not that of all."""
+    scope = next((each for each in _DEVIATIONS if f"/{each}/" in f"/{scene.op.name}"), None)
+    if scope is None or (mean := _own_mean(scene)) is None:
+        return None
+    return f"{mean.partition(';')[0]}, and {scope} goes on about that mean, which is not that of all"
+
+
 def _counted_by_each(scene: _Scene) -> str | None:
     """A sum of a part and of something that every replica has whole: it counts as often as there are replicas."""
     import numpy as np
@@ -323,6 +333,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (UPDATE, _updated_apart),
     (None, _begins_wrong),
     (None, _random),
+    (EXAMPLES, _own_deviation),
     (MEAN, _own_mean),
     (WHOLE, _counted_by_each),
     (STATE, _apart),
