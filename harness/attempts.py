@@ -34,6 +34,7 @@ from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
 from harness.judging.culprit.protocol import Looked
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
+from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
 from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, times_of
 from harness.judging.per_replica import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
@@ -268,6 +269,14 @@ class JudgedAttempt:
         """What one device is given and leaves another time: with other seeds, and on another day."""
         return self._again(beside=self.asked.python is not None, apart=True)
 
+    def made_up_for(self, verdict: Verdict, reference: Reference) -> str | None:
+        """Why a verdict is not to be believed: one device that follows nothing trains what the run has trained."""
+        if not is_in_question(verdict, self.first):
+            return None
+        venue = self.asked.venue(self.case)
+        with reference_runs(self.program, self.directory, self.case.name, venue, follows=False) as runs:
+            return made_up_for(verdict, self.first, reference.trace, runs.plain().trace, self.case.replicas)
+
     def unsteady(self, reference: Reference) -> str | None:
         """Where one device does other steps, or has other examples, by the same seeds and another clock."""
         found = first_difference(reference.trace.clients[0], self._again(later=True).clients[0])
@@ -445,6 +454,10 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
         packed = verdict.explanation is not None and verdict.explanation.rule == COPIES_PACKED  # by the program itself
         if case.family.on_mesh and attempt.changes is None and not packed:
             verdict = attempt.of_tensorflow(verdict)
+    if verdict.outcome == "inconsistent" and attempt.changes is None and case.replicas > 1 and reference.follows:
+        with contextlib.suppress(LockstepError):  # then nothing more is known
+            if (why := attempt.made_up_for(verdict, reference)) is not None:
+                return without_judgement(verdict, why), reference
     if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, _OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):

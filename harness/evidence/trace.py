@@ -333,19 +333,18 @@ class DevicePlacement(msgspec.Struct, frozen=True):
 class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
-    `others` is, of a process that follows a run, at how many steps that was given other examples than it was, and
+    `others` is, of a process that follows a run, at how many steps that had other examples than it was given, and
     `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
-    `by_replica` those that make a value for each replica by its number, `packed` those, with their steps, that laid out
-    copies which differ, `pipelines` the data sets that were iterated, `unread` variables of which each replica keeps
-    its own, `averages` what was said of the global batch. `scheduled` counts closures handed to
-    `ClusterCoordinator.schedule`; `None` without a coordinator. `per_epoch`: a Keras callback could record at the end
-    of epochs only. `retried` counts closures that a coordinator took back from a lost worker. `unseeded` counts NumPy's
-    random generators without a seed. `work` is what its replicas did, None in a process that was killed. `coarsest` is,
-    of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras policies: what the
-    program computes in. `unseen` has a sentence for each thing that nobody could see, `raised` those that are always
-    told, as of an error after which the program went on, `overwritten` those on arrays that a generator wrote over.
-    `stand_ins` is what the reference of a script was told in place of the cluster's; `cut` after how many steps a
-    script was ended. `unjoined` are lines that had scheduled closures, neither joined nor fetched.
+    `by_replica` those that make a value for each replica by its number, `packed` those, with their steps, that laid
+    out unlike copies, `pipelines` the data sets that were iterated, `unread` variables that each replica keeps,
+    `averages` what the global batch was said to be. `scheduled` counts closures handed to
+    `ClusterCoordinator.schedule`, `None` without one. `per_epoch`: it recorded at ends of epochs only. `retried`
+    counts closures that a coordinator took back from a lost worker. `unseeded` counts NumPy's generators without a
+    seed. `work` is what its replicas did. `coarsest` is, of a reference with noise, the coarsest floating dtype of
+    its variables, gradients and Keras policies: what the program computes in. `unseen` has sentences on what nobody
+    could see, `raised` those that are always told, `overwritten` those on arrays that a generator wrote over.
+    `stand_ins` is what a script's reference was told in place of the cluster's; `cut` after how many steps it was
+    ended. `unjoined` are lines of closures not joined or fetched. `state` are its own floats that it does not train.
     """
 
     scheduled: int | None = None
@@ -369,6 +368,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     unread: tuple[str, ...] = ()
     averages: tuple[Average, ...] = ()
     by_replica: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-__all__ = ["METRIC", "owner_of"]
+__all__ = ["METRIC", "PROGRAM", "owner_of"]
 
 METRIC = "a metric"
 
@@ -23,7 +23,7 @@ _OWNERS = {
 _COUNTS = "_create_counter_variable"
 """Of tf_keras's `Model`: batches that `fit`, `evaluate` and `predict` have seen, which it neither saves nor uses."""
 _PACKAGES = ("keras", "tf_keras", "tensorflow")
-_PROGRAM = "the program"
+PROGRAM = "the program"
 
 
 def owner_of() -> str:
@@ -35,4 +35,4 @@ def owner_of() -> str:
             if kind.__name__ in _OWNERS and kind.__module__.partition(".")[0] in _PACKAGES:
                 return "a count of batches" if frame.f_code.co_name == _COUNTS else _OWNERS[kind.__name__]
         frame = frame.f_back
-    return _PROGRAM
+    return PROGRAM

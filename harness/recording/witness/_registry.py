@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.evidence.trace import is_statistics
-from harness.recording.owners import METRIC, owner_of
+from harness.recording.owners import METRIC, PROGRAM, owner_of
 from harness.recording.shards import is_sharded, name_of, whole_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -99,6 +99,7 @@ class Registry:
         self._entries: list[VariableEntry] = []
         self._known: dict[int, VariableEntry] = {}
         self._on_read: list[tuple[VariableEntry, str]] = []
+        self._own: list[tuple[VariableEntry, str]] = []
         self._lock = threading.Lock()
         self._judged: list[VariableEntry] | None = None
         self._state: dict[bool, list[tuple[RegisteredName, VariableEntry]]] = {}
@@ -138,6 +139,8 @@ class Registry:
         own = entry.keras is None and entry.owner not in (METRIC, "an optimizer") and not is_statistics(entry.name)
         if own and getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             self._on_read.append((entry, entry.name))
+        if own and entry.owner == PROGRAM and variable.dtype.is_floating:
+            self._own.append((entry, entry.name))
         with self._lock:
             self._entries.append(entry)
             self._known[id(variable)] = entry
@@ -224,6 +227,10 @@ class Registry:
                 wholes.add(id(variable))
             yield RegisteredName(name, seen[name]), entry, variable
             seen[name] += 1
+
+    def own_state(self) -> list[str]:
+        """The names of the program's own floating variables that were not trained, also of those that are gone."""
+        return [name for entry, name in self._own if not entry.trained]
 
     def is_state(self, variable: Any) -> bool:
         """Whether a variable that is assigned, or a copy of one, is judged; not while one is made."""

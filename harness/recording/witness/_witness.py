@@ -233,6 +233,7 @@ class Witness:
             "pipelines": tuple(pipelines),
             "averages": tuple(Average(line, batch, step) for (line, batch), step in noted.averages.items()),
             "unread": tuple(gathered.registry.unread()),
+            "state": tuple(gathered.registry.own_state()),
         }
 
     def send_held(self) -> None:
