@@ -141,7 +141,7 @@ class Facts:
         """With what is proved of the step, which may speak where rounding hides what the numbers say."""
         found = replace(self, proof=proof)
         settled = {law.law: each for law in self.judgements if (each := by_proof(law, found.claim)) is not None}
-        laws = tuple(replace(law, unseen=()) if law.law in settled else law for law in self.judgements)
+        laws = tuple(_by_its_rest(law) if law.law in settled else law for law in self.judgements)
         return replace(found, judgements=laws, conditions=(*self.conditions, *settled.values()))
 
     @property
@@ -227,3 +227,8 @@ def when(finding: Finding) -> tuple[bool, int, int, bool]:
     order = _OBSERVABLE_ORDER
     rank = order.index(finding.observable) if finding.observable in order else len(order)
     return finding.step is None, finding.step or 0, rank, not finding.law.endswith("_reference")
+
+
+def _by_its_rest(law: Judgement) -> Judgement:
+    """A law for whose unseen variables a proof speaks: it holds if any others were judged."""
+    return replace(law, unseen=(), status="held" if len(law.unseen) < law.moved else law.status)

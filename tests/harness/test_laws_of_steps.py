@@ -326,7 +326,10 @@ def test_a_proof_speaks_where_rounding_hides_what_a_step_adds(
     assert [each.code for each in settled.conditions] == ["by_proof"] * (outcome == "consistent")
 
 
-def test_a_proof_alone_is_no_verdict() -> None:
-    """Something that a step computes has to be judged by its numbers."""
-    hidden = Judgement("variables_match_reference", "not_judged", "too wide", unseen=("w",))
-    assert _verdict(hidden).with_proof(Proof("proved", "train", "mirrored-2")).outcome == "abstained"
+@pytest.mark.parametrize(("moved", "outcome"), [(1, "abstained"), (2, "consistent")])
+def test_a_proof_alone_is_no_verdict(moved: int, outcome: str) -> None:
+    """Something that a step computes has to be judged by its numbers, such as another variable."""
+    hidden = Judgement(
+        "variables_match_reference", "not_judged", "too wide", compared=4, suffices=True, unseen=("w",), moved=moved
+    )
+    assert _verdict(hidden).with_proof(Proof("proved", "train", "mirrored-2")).outcome == outcome

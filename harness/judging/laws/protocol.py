@@ -57,13 +57,13 @@ class Finding:
 class Judgement:
     """What one law says of one run.
 
-    `compared` counts the values of which something was compared, out of `recorded` that the law is about; the others
-    are empty, or not finite in the reference. Of a law that is not judged they are those of earlier parts.
+    `compared` counts the values of which something was compared, out of `recorded` that the law is about; the
+    others are empty, or not finite in the reference. Of a law that is not judged they are those of earlier parts.
     `worst_ratio` is the largest error / bound among them, None for a law that knows no bound. `resolution` says how
-    small an error would have been found, where there are bounds. `suffices` is as of the law. `unseen` are variables of
-    which a wrong change would not have been found, and `drawn` those of them whose change one device makes otherwise
-    each time. `ratios` has of each value, by the step and the name, its error in bounds; of several parts nobody needs
-    them.
+    small an error would have been found, where there are bounds. `suffices` is as of the law. `unseen` are
+    variables of which a wrong change would not have been found, of `moved` that change, and `drawn` those of them
+    whose change one device makes otherwise each time. `ratios` has of each value, by the step and the name, its
+    error in bounds; of several parts nobody needs them.
     """
 
     law: str
@@ -77,6 +77,7 @@ class Judgement:
     resolution: Resolution | None = None
     unseen: tuple[str, ...] = ()
     drawn: tuple[str, ...] = ()
+    moved: int = 0
     ratios: Mapping[tuple[int | None, str], float] = field(default_factory=dict, repr=False, hash=False)
 
 
