@@ -8,16 +8,14 @@ accusation is held against a training that is left alone, with the program's own
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import wide
 from harness.evidence.observed import Observed, history
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import completed
 from harness.judging.conditions import shown
+from harness.judging.tolerance.whole_tensor import length
 from harness.judging.verdict import Verdict
-
-if TYPE_CHECKING:
-    import numpy as np
 
 __all__ = ["is_in_question", "made_up_for"]
 
@@ -72,21 +70,14 @@ def _is_as_good(following: Observed, alone: Observed, run: Observed) -> bool:
     """Whether a value is that of one device left alone, but for a small part of what it is accused of."""
     if following.problem or alone.problem or run.problem or following.array.shape != alone.array.shape:
         return False
-    accused, free = _length(run.array, following.array), _length(run.array, alone.array)
+    accused, free = (length(abs(wide(run.array) - wide(other.array))) for other in (following, alone))
     return math.isfinite(accused) and free <= _AS_GOOD * accused
 
 
 def _is_share(alone: Observed, run: Observed, replicas: int) -> bool:
     if alone.problem or run.problem or alone.array.shape != run.array.shape:
         return False
-    size = _length(alone.array, 0 * alone.array)
+    held, size = wide(run.array), length(abs(wide(alone.array)))
     return bool(size) and any(
-        _length(times * run.array, alone.array) <= _SHARE * size for times in (replicas, 1 / replicas)
+        length(abs(times * held - wide(alone.array))) <= _SHARE * size for times in (replicas, 1 / replicas)
     )
-
-
-def _length(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> float:
-    import numpy as np
-
-    difference = np.asarray(one, np.float64) - np.asarray(other, np.float64)
-    return float(np.sqrt(np.sum(difference * difference)))

@@ -46,8 +46,9 @@ def test_a_share_that_is_made_up_for_is_no_mistake(times: bool, outcome: str) ->
         assert "'seen'" in str(verdict.why_abstained)
 
 
-def _of(*numbers: float) -> Observed:
-    return Observed("float32", np.asarray(numbers, np.float32))
+def _of(*numbers: complex) -> Observed:
+    array = np.asarray(numbers)
+    return Observed("complex64" if array.dtype.kind == "c" else "float32", array)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +60,7 @@ def _of(*numbers: float) -> Observed:
         ((4.0, 8.0), (4.0, 8.0), (2.0, 4.0), False, True),
         ((4.0, 8.0), (4.0, 8.0), (2.0, 8.0), False, False),
         ((0.0, 0.0), (0.0, 0.0), (0.0, 1.0), False, False),
+        ((1j,), (2j,), (2j,), True, False),
     ],
 )
 def test_what_is_as_good_as_left_alone(following: Any, alone: Any, run: Any, good: bool, share: bool) -> None:

@@ -229,8 +229,12 @@ class Registry:
             seen[name] += 1
 
     def own_state(self) -> list[str]:
-        """The names of the program's own floating variables that were not trained, also of those that are gone."""
-        return [name for entry, name in self._own if not entry.trained]
+        """The names of the program's own floating variables that were not trained, where others were.
+
+        Those that are gone count as well.
+        """
+        trains = any(entry.trained for entry in self._entries)
+        return [name for entry, name in self._own if trains and not entry.trained]
 
     def is_state(self, variable: Any) -> bool:
         """Whether a variable that is assigned, or a copy of one, is judged; not while one is made."""
