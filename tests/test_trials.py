@@ -16,7 +16,7 @@ from harness.subject.strategies import strategy_case
 from tools import mistakes
 from tools import trials as tool
 from tools.trying.cases import FOLDER, Trial, guilty_lines, trials
-from tools.trying.running import Blame, Culprit, Result, as_expected, relabelled
+from tools.trying.running import Blame, Culprit, Result, as_expected, relabelled, result_of
 from tools.trying.table import section, summary
 
 SOURCE = """\
@@ -150,3 +150,20 @@ def test_a_page_shows_no_mistake_twice_and_as_many_codes_as_there_are() -> None:
     assert page.count("\n## ") == 20
     assert page.count("## A\n") == 1
     assert "error[y]: c" in page
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    "name",
+    [
+        "tf_keras_loop:adagrad_of_parts@mirrored-2",
+        "state:share_of_first_replica@multi_worker-2",
+        "keras_fit:step_builds_optimizer@mirrored-2",
+    ],
+)
+def test_what_once_had_a_wrong_line_or_reason_is_blamed_rightly(name: str) -> None:
+    """Parts in an optimizer that squares them, state that is no gradient, and slots that the first step makes."""
+    (trial,) = trials(name)
+    result = result_of(trial, explain=True, timeout=120.0)
+    assert as_expected(result), result.text
+    assert result.blame == Blame("right", "right" if trial.rules else "none")

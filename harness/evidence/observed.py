@@ -14,9 +14,6 @@ from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 if TYPE_CHECKING:
     import numpy as np
 
-if TYPE_CHECKING:
-    import numpy as np
-
 __all__ = [
     "OBSERVABLES",
     "History",

@@ -245,6 +245,21 @@ def test_what_replicas_keep_for_themselves_is_wrong_only_where_something_is() ->
     assert isinstance(find_culprit([run], reference, [], consistent=True), NoCulprit)
 
 
+def test_what_is_cast_has_the_precision_of_what_it_was_cast_from() -> None:
+    """Parts in 16 bits add up to what is rounded otherwise; the reduction that averages them is to blame."""
+
+    def program(steps: Steps) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        half = steps.each("Sum", 4, lambda r: np.float16(r.sum() / 8), rows)
+        steps.assign(10, "w", steps.summed(9, steps.each("Cast", 5, np.float32, half), 0.5))
+
+    run, reference = watched(program, _X, *_EVEN)
+    found = find_culprit([run], reference, [])
+    assert isinstance(found, Culprit)
+    assert found.line == 9
+
+
 @pytest.mark.parametrize(
     ("loss", "factor", "line", "said"),
     [

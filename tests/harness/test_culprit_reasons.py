@@ -51,7 +51,9 @@ def _scene(
     )
 
 
-@pytest.mark.parametrize(("name", "said"), [("m", "is the reference's value"), ("a/reduce_variance/Mean", "goes on")])
+@pytest.mark.parametrize(
+    ("name", "said"), [("m", "is the reference's value"), ("a/reduce_variance/Mean", "which is not that of all")]
+)
 def test_the_mean_of_variances_is_not_said_to_be_right(name: str, said: str) -> None:
     """The mean within is, of which the line goes on."""
     scene = _scene(2.0, (1.0, 3.0), (), op="Mean", name=name)

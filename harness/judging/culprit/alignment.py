@@ -211,7 +211,8 @@ class Alignment:
         value = self.reference.values(truth)[turn]
         if value.dtype.kind not in "fc" or value.size == 0:
             return np.zeros(value.shape)
-        eps = max(EPS.get(self.reference.taken(each)[turn].array.dtype, 2.0**-23) for each in self._precisions(truth))
+        dtypes = (self.reference.taken(truth)[turn].array.dtype, self._cast_from(truth))
+        eps = max(EPS.get(dtype, 2.0**-23) for dtype in dtypes)
         with np.errstate(all="ignore"):
             off = _EPS_TIMES * eps * np.abs(np.where(np.isfinite(value), value, 0)).astype(np.float64)
             for noise in self._perturbed(truth, turn, value.shape):
@@ -219,11 +220,10 @@ class Alignment:
                 off = np.maximum(off, _NOISE_TIMES * np.where(np.isfinite(moved), moved, 0))
         return _spread(off)
 
-    def _precisions(self, truth: int) -> list[int]:
-        """The tensors whose precision a value has: itself, and what was cast to it."""
-        producer, taken = self.reference.producer(truth), self.reference.taken(truth)
-        cast = [] if producer is None or producer.type != "Cast" else producer.inputs
-        return [truth, *(each for each in cast if each and len(self.reference.taken(each)) >= len(taken))]
+    def _cast_from(self, truth: int) -> str:
+        """The dtype that a value of the reference was cast from, which has no more precision than that; else empty."""
+        producer = self.reference.producer(truth)
+        return self.reference.dtype(producer.inputs[0]) if producer is not None and producer.type == "Cast" else ""
 
     def _perturbed(self, truth: int, turn: int, shape: tuple[int, ...]) -> list[np.ndarray[Any, Any]]:
         producer = self.reference.producer(truth)

@@ -59,6 +59,12 @@ class ClientStep:
             self._asked.add(op.number)
         return self._taken.get(tensor, [])
 
+    def dtype(self, tensor: int) -> str:
+        """The dtype of a tensor, as far as it is known without a look at what it held; else empty."""
+        op = self._producers.get(tensor)
+        form = op.forms[op.outputs.index(tensor)] if op is not None and op.forms else ""
+        return form.partition("[")[0] or next((taken.array.dtype for taken in self._taken.get(tensor, ())), "")
+
     def ask(self, form: str, begin: int = 0, end: int | None = None) -> None:
         """Ask for all that may hold a value of a form and was not looked at, of operations between two numbers."""
         for number, op in self._unseen.items():

@@ -217,7 +217,7 @@ class _Back:
         wrong also where what is clipped is a mean that would be divided later: then its way leads through gradients.
         """
         walk = self._walks[Mode.SCALED]
-        op = walk.maker(self._aligned.op(node))
+        op = walk.last_change(self._aligned.op(node))
         walk.tell(op)
         operands = []
         for tensor in op.inputs:

@@ -173,7 +173,23 @@ def _begins_wrong(scene: _Scene) -> str | None:
 
 
 def _own_mean(scene: _Scene) -> str | None:
-    """A mean over a replica's own examples: `n_r p_r` add up to N times the value."""
+    if (mean := _of_own_examples(scene)) is None:
+        return None
+    own, then = mean
+    where = f", and {scene.summed} sums them" if scene.summed else ""
+    return f"each replica's mean is over its own {own} examples; {then}{where}"
+
+
+def _own_deviation(scene: _Scene) -> str | None:
+    """A variance, or its root, about a mean of own examples: the mean of such is not that of all."""
+    scope = next((each for each in _DEVIATIONS if f"/{each}/" in f"/{scene.op.name}"), None)
+    if scope is None or (mean := _of_own_examples(scene)) is None:
+        return None
+    return f"each replica's {scope} is about the mean of its own {mean[0]} examples, which is not that of all"
+
+
+def _of_own_examples(scene: _Scene) -> tuple[str, str] | None:
+    """Of a mean over a replica's own examples of how many, and what is right: `n_r p_r` add up to N times the value."""
     import numpy as np
 
     rows = next(((value, parts) for relations, value, parts in scene.inputs if _is_split(relations)), None)
@@ -194,16 +210,7 @@ def _own_mean(scene: _Scene) -> str | None:
     else:
         own = f"{', '.join(map(str, counts))} of {total}"
         then = "their mean, weighted by these, is the reference's value"
-    where = f", and {scene.summed} sums them" if scene.summed else ""
-    return f"each replica's mean is over its own {own} examples; {then}{where}"
-
-
-def _own_deviation(scene: _Scene) -> str | None:
-    """A variance, or its root, about a mean of own examples: the mean of such is not that of all."""
-    scope = next((each for each in _DEVIATIONS if f"/{each}/" in f"/{scene.op.name}"), None)
-    if scope is None or (mean := _own_mean(scene)) is None:
-        return None
-    return f"{mean.partition(';')[0]}, and {scope} goes on about that mean, which is not that of all"
+    return own, then
 
 
 def _counted_by_each(scene: _Scene) -> str | None:

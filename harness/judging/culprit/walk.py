@@ -110,7 +110,7 @@ class Walk:
     def blamed(self, tensor: int) -> int:
         """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
         made = self._side.producer(tensor)
-        op = made = None if made is None else self.maker(made)
+        op = made = None if made is None else self.last_change(made)
         while op is not None and not self._is_aligned(op):
             if self._is_sum(op):
                 return op.number
@@ -138,14 +138,14 @@ class Walk:
             return [replace(wanted, tensor=each) for each in self._origin(wanted.tensor, op)]
         if op.type.startswith(CALLS) and (inside := self._origin(wanted.tensor, op)):
             return [replace(wanted, tensor=each) for each in inside]
-        op = self.maker(op)
+        op = self.last_change(op)
         self.tell(op)
         return [replace(wanted, tensor=each) for each in op.inputs if each]
 
-    def maker(self, read: Op) -> Op:
+    def last_change(self, read: Op) -> Op:
         """What changed a variable last before it was read in the step: there, or where replicas update it together.
 
-        An operation that reads none, or one that the step has not changed before, is its own.
+        If nothing has, or the operation reads no variable, it is the operation itself.
         """
         if read.type != "ReadVariableOp":
             return read
@@ -231,7 +231,7 @@ class Walk:
                 continue
             if self._is_sum(op) or op.zone == UPDATE:
                 return True
-            op = self.maker(op)
+            op = self.last_change(op)
             pending += [each for each in op.inputs if each not in seen]
             seen.update(op.inputs)
         return False

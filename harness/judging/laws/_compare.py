@@ -132,8 +132,14 @@ def _or_unjudged(law: Judgement, wholes: WholeTensors) -> Judgement:
     if wholes.moved:
         if not wholes.unseen:
             return law
-        law = replace(law, unseen=wholes.unseen, drawn=wholes.drawn, moved=len(wholes.moved))
-        return replace(law, status="not_judged", reason=wholes.why)
+        return replace(
+            law,
+            status="not_judged",
+            reason=wholes.why,
+            unseen=wholes.unseen,
+            drawn=wholes.drawn,
+            moved=len(wholes.moved),
+        )
     found = law.resolution
     if found is None or found.share_unjudged <= _UNJUDGED_MAX:
         return law

@@ -221,6 +221,29 @@ def train_metric_of_batch(strategy, record):
     fit(model, record)
 
 
+class Unbuilt(keras.Model):
+    """A step of its own, in which the optimizer makes its slots."""
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((self(x, training=True) - y) ** 2)  # guilty: train_step_builds_optimizer
+        self.optimizer.apply_gradients(
+            zip(tape.gradient(loss, self.trainable_variables), self.trainable_variables, strict=True)
+        )
+        return {"loss": loss}
+
+
+def train_step_builds_optimizer(strategy, record):
+    """A mean of each replica's examples, where nothing but the first step makes the optimizer's slots."""
+    with strategy.scope():
+        inputs = keras.Input((4,))
+        model = Unbuilt(inputs, dense(1, 2)(dense(5, 1, activation="tanh")(inputs)))
+        model.compile(optimizer=keras.optimizers.Adagrad(0.1))
+    x, y = data()
+    model.fit(x, y, batch_size=BATCH, shuffle=False, verbose=0)
+
+
 # ---- right ----
 
 

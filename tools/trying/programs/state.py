@@ -41,7 +41,50 @@ def loop(strategy, record, replica_step, variables):
         record.step(loss=train_step(x, y), variables=variables)
 
 
+def balanced(strategy, record, aggregation):
+    """A loss that is balanced by counts of classes, to which each replica adds its own."""
+    w = weights(strategy)
+    seen = variable(strategy, [1.0, 1.0], "seen", aggregation)
+
+    def replica_step(x, y):
+        kind = tf.cast(y[:, 0] > 0, tf.int32)
+        seen.assign_add(tf.reduce_sum(tf.one_hot(kind, 2), axis=0))  # guilty: train_counts_averaged
+        balance = tf.gather(tf.reduce_sum(seen) / (2.0 * seen), kind)
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(balance * (x @ w - y)[:, 0] ** 2) / BATCH
+        w.assign_sub(0.1 * context().all_reduce(SUM, tape.gradient(loss, w)))
+        return loss
+
+    loop(strategy, record, replica_step, [w])
+
+
 # ---- wrong ----
+
+
+def train_counts_averaged(strategy, record):
+    """The mean of the replicas' counts is added."""
+    balanced(strategy, record, tf.VariableAggregation.MEAN)
+
+
+def train_share_of_first_replica(strategy, record):
+    """Moving shares of two classes, by what the first replica of each worker has of them."""
+    w = weights(strategy)
+    share = variable(strategy, [0.5, 0.5], "share")
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = part(x, y, w * (0.5 + share[0]))
+        w.assign_sub(0.1 * context().all_reduce(SUM, tape.gradient(loss, w)))
+        return loss, tf.reduce_mean(tf.one_hot(tf.cast(y[:, 0] > 0, tf.int32), 2), axis=0)  # guilty
+
+    @tf.function
+    def train_step(x, y):
+        losses, shares = strategy.run(replica_step, args=(x, y))
+        share.assign(0.8 * share + 0.2 * strategy.experimental_local_results(shares)[0])  # guilty
+        return strategy.reduce(SUM, losses, axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(dataset()):
+        record.step(loss=train_step(x, y))
 
 
 def train_counter_counts_replicas(strategy, record):
@@ -178,23 +221,6 @@ def train_count_of_first_replica(strategy, record):
 # ---- right ----
 
 
-def train_counts_averaged(strategy, record):
-    """Counts of classes, to which the mean of the replicas' is added; the loss is balanced by them."""
-    w = weights(strategy)
-    seen = variable(strategy, [1.0, 1.0], "seen")  # guilty
-
-    def replica_step(x, y):
-        kind = tf.cast(y[:, 0] > 0, tf.int32)
-        seen.assign_add(tf.reduce_sum(tf.one_hot(kind, 2), axis=0))  # guilty
-        balance = tf.gather(tf.reduce_sum(seen) / (2.0 * seen), kind)
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(balance * (x @ w - y)[:, 0] ** 2) / BATCH
-        w.assign_sub(0.1 * context().all_reduce(SUM, tape.gradient(loss, w)))
-        return loss
-
-    loop(strategy, record, replica_step, [w])
-
-
 def train_right_counter(strategy, record):
     w = weights(strategy)
     steps = variable(strategy, 0.0, "steps", FIRST)
@@ -211,20 +237,8 @@ def train_right_counter(strategy, record):
 
 
 def train_right_counts(strategy, record):
-    """Counts of classes, to which the sum of the replicas' is added."""
-    w = weights(strategy)
-    seen = variable(strategy, [1.0, 1.0], "seen", tf.VariableAggregation.SUM)
-
-    def replica_step(x, y):
-        kind = tf.cast(y[:, 0] > 0, tf.int32)
-        seen.assign_add(tf.reduce_sum(tf.one_hot(kind, 2), axis=0))
-        balance = tf.gather(tf.reduce_sum(seen) / (2.0 * seen), kind)
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(balance * (x @ w - y)[:, 0] ** 2) / BATCH
-        w.assign_sub(0.1 * context().all_reduce(SUM, tape.gradient(loss, w)))
-        return loss
-
-    loop(strategy, record, replica_step, [w])
+    """The sum of the replicas' counts is added."""
+    balanced(strategy, record, tf.VariableAggregation.SUM)
 
 
 def train_right_average_of_weights(strategy, record):

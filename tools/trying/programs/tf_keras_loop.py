@@ -37,6 +37,22 @@ def loop(strategy, record, replica_step, model):
         record.step(loss=train_step(batch), variables=model.variables)
 
 
+def skipping(strategy, record, optimizer=keras.optimizers.SGD):
+    model, optimizer = prepare(strategy, optimizer)
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            losses = keras.losses.mean_squared_error(y, model(x, training=True))
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=BATCH)
+        pairs = zip(tape.gradient(loss, model.trainable_variables), model.trainable_variables)
+        optimizer.apply_gradients(  # guilty: train_aggregation_skipped, train_adagrad_of_parts
+            pairs, skip_gradients_aggregation=True
+        )
+        return loss
+
+    loop(strategy, record, replica_step, model)
+
+
 # ---- wrong ----
 
 
@@ -55,32 +71,12 @@ def train_mean(strategy, record):
 
 def train_aggregation_skipped(strategy, record):
     """The optimizer is told that gradients have been summed, and nobody has."""
-    model, optimizer = prepare(strategy)
-
-    def replica_step(x, y):
-        with tf.GradientTape() as tape:
-            losses = keras.losses.mean_squared_error(y, model(x, training=True))
-            loss = tf.nn.compute_average_loss(losses, global_batch_size=BATCH)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables), skip_gradients_aggregation=True)  # guilty
-        return loss
-
-    loop(strategy, record, replica_step, model)
+    skipping(strategy, record)
 
 
 def train_adagrad_of_parts(strategy, record):
-    """As above, by an optimizer that squares what it is given."""
-    model, optimizer = prepare(strategy, keras.optimizers.Adagrad)
-
-    def replica_step(x, y):
-        with tf.GradientTape() as tape:
-            losses = keras.losses.mean_squared_error(y, model(x, training=True))
-            loss = tf.nn.compute_average_loss(losses, global_batch_size=BATCH)
-        gradients = tape.gradient(loss, model.trainable_variables)
-        optimizer.apply_gradients(zip(gradients, model.trainable_variables), skip_gradients_aggregation=True)  # guilty
-        return loss
-
-    loop(strategy, record, replica_step, model)
+    """So is one that squares what it is given."""
+    skipping(strategy, record, keras.optimizers.Adagrad)
 
 
 def train_summed_and_summed(strategy, record):
