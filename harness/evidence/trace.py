@@ -336,15 +336,15 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     `others` is, of a process that follows a run, at how many steps that had other examples than it was given, and
     `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
     `by_replica` those that make a value for each replica by its number, `packed` those, with their steps, that laid
-    out unlike copies, `pipelines` the data sets that were iterated, `unread` variables that each replica keeps,
-    `averages` what the global batch was said to be. `scheduled` counts closures handed to
-    `ClusterCoordinator.schedule`, `None` without one. `per_epoch`: it recorded at ends of epochs only. `retried`
-    counts closures that a coordinator took back from a lost worker. `unseeded` counts NumPy's generators without a
-    seed. `work` is what its replicas did. `coarsest` is, of a reference with noise, the coarsest floating dtype of
-    its variables, gradients and Keras policies: what the program computes in. `unseen` has sentences on what nobody
-    could see, `raised` those that are always told, `overwritten` those on arrays that a generator wrote over.
-    `stand_ins` is what a script's reference was told in place of the cluster's; `cut` after how many steps it was
-    ended. `unjoined` are lines of closures not joined or fetched. `state` are its own floats that it does not train.
+    out unlike copies, `pipelines` the data sets that were iterated, `unread` variables of which each replica has
+    its own, `averages` what was said of the global batch. `scheduled` counts closures handed to
+    `ClusterCoordinator.schedule`, `None` without one. `per_epoch`: Keras showed ends of epochs only. `retried`
+    counts closures taken back from lost workers. `unseeded` counts NumPy's generators without a seed. `work` is
+    what its replicas did. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables,
+    gradients and Keras policies: what the program computes in. `unseen` has sentences on what nobody could see,
+    `raised` those that are always told, `overwritten` those on arrays that a generator wrote over. `stand_ins` is
+    what a script's reference was told in place of the cluster's; `cut` after how many steps it was ended.
+    `unjoined` are lines of closures not joined or fetched. `state` are floats that it keeps and does not train.
     """
 
     scheduled: int | None = None
