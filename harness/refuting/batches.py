@@ -75,23 +75,22 @@ def uneven_shards(graphs: StepGraphs, replicas: int, *, anyhow: bool = False) ->
 
 
 def batches_of(
-    graphs: StepGraphs, shards: Sequence[tuple[int, ...]], anew: Container[tuple[int, ...]] = ()
+    graphs: StepGraphs, shards: Sequence[tuple[int, ...]], anew: Container[tuple[int, ...]] = (), *, zeros: bool = False
 ) -> tuple[list[tuple[TrialBatch, ...]], tuple[TrialBatch, ...]]:
     """What each client gets of batches that leave each replica so many rows, and what one device gets of them."""
     local = len(shards[0]) // len(graphs.clients)
+    rows = {} if has_iterator(graphs) else rows_of(graphs)
+
+    def batch(lengths: tuple[int, ...], *rows: tuple[int, ...]) -> TrialBatch:
+        return TrialBatch(rows, lengths in anew, zeros)
+
+    def whole(lengths: tuple[int, ...]) -> tuple[int, ...]:
+        if has_iterator(graphs):  # as many from the beginning of the batch, which the strategy shares out
+            return tuple(range(sum(lengths)))
+        return tuple(row for at, count in enumerate(lengths) for row in rows[at][:count])
+
     shares = [
-        tuple(
-            TrialBatch(tuple(tuple(range(count)) for count in lengths[at * local : (at + 1) * local]), lengths in anew)
-            for lengths in shards
-        )
+        tuple(batch(each, *(tuple(range(count)) for count in each[at * local : (at + 1) * local])) for each in shards)
         for at in range(len(graphs.clients))
     ]
-    if has_iterator(graphs):
-        # As many from the beginning of the batch, which the strategy shares out.
-        return shares, tuple(TrialBatch((tuple(range(sum(lengths))),), lengths in anew) for lengths in shards)
-    rows = rows_of(graphs)
-    whole = tuple(
-        TrialBatch((tuple(row for at, count in enumerate(lengths) for row in rows[at][:count]),), lengths in anew)
-        for lengths in shards
-    )
-    return shares, whole
+    return shares, tuple(batch(each, whole(each)) for each in shards)

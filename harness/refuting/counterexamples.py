@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Container, Sequence
+from dataclasses import dataclass
 
 from harness.recording.tracing import BatchOutcome
 from harness.refuting.batches import batches_of, even_shards, has_iterator, rows_of, uneven_shards
-from harness.refuting.differences import first_difference_of_batch
+from harness.refuting.differences import BatchDifference, first_difference_of_batch, likeness
 from harness.relations import COARSE, NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
@@ -25,8 +26,31 @@ _BATCHES_MIN = 2
 _CONTRADICTED = "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
 _WITHOUT_NOISE = "a batch differs, and it is not known by how much rounding makes it differ: with noise the step fails"
 
-_Told = dict[tuple[int, ...], Counterexample | None]
-"""By the rows of each replica, of each batch that was carried out, what it shows to be wrong."""
+_ALIKE_MIN = 0.5
+"""The cosine of two differences that have the same cause."""
+
+_Shards = tuple[int, ...]
+"""How many rows each replica gets of a batch."""
+
+
+@dataclass
+class _Tried:
+    """What came of a batch that was carried out.
+
+    Attributes:
+        runs: in each client.
+        reference: on one device.
+        found: what differs.
+        noisy: what came of it on one device with noise.
+    """
+
+    runs: Sequence[BatchOutcome]
+    reference: BatchOutcome
+    found: BatchDifference | None
+    noisy: list[BatchOutcome] = dataclasses.field(default_factory=list)
+
+
+_Told = dict[_Shards, _Tried]
 
 
 def refuted(
@@ -43,12 +67,15 @@ def refuted(
     if not shards:
         return proof
     real = _real(graphs, case.replicas)
-    told = _told(graphs, [*shards, *real], (), program, case, seed=seed, timeout=timeout)
+    told = _told(graphs, [*shards, *real], program, case, seed=seed, timeout=timeout)
     if told is None:
         return proof
     # It may be made for as many rows as it has.
     shown = [] if _agree(told, real) else _shown(told, even)
     shown = shown or _shown(told, uneven)
+    if not shown and (hides := told.get((*even, *real)[-1])) is not None:
+        zeros = _told(graphs, [*even, *real], program, case, seed=seed, timeout=timeout, zeros=True) or {}
+        shown = _uncovered(zeros, hides)
     if not shown:
         return proof
     definite = [each for each in proof.suspects if each.definite]
@@ -78,11 +105,11 @@ def confirmed(
     quick = graphs.seconds < _TRACING_SECONDS_MAX
     anew = [*even[-1:], *uneven[-1:]] if quick else []
     real = _real(graphs, case.replicas)
-    told = _told(graphs, [*shards, *real], anew, program, case, seed=seed, timeout=timeout)
+    told = _told(graphs, [*shards, *real], program, case, seed=seed, timeout=timeout, anew=anew)
     if told is None:
         return dataclasses.replace(proof, status="open", conditions=(), reasons=(_WITHOUT_NOISE,))
     for kind in (even, uneven):
-        contradicted = [found for each in kind if (found := told.get(each)) is not None]
+        contradicted = [found for each in kind if (found := _counterexample(told, each)) is not None]
         if not contradicted:
             continue
         if not (shown := _shown(told, kind)) or (kind is even and _agree(told, real)):
@@ -93,7 +120,7 @@ def confirmed(
     return dataclasses.replace(proof, tried=tuple(each for each in shards if each in told))
 
 
-def _real(graphs: StepGraphs, replicas: int) -> list[tuple[int, ...]]:
+def _real(graphs: StepGraphs, replicas: int) -> list[_Shards]:
     """As many rows as each replica has of the first batch, if that is known and they have equally many."""
     rows = rows_of(graphs)
     counts = tuple(len(rows.get(at, ())) for at in range(replicas))
@@ -102,13 +129,14 @@ def _real(graphs: StepGraphs, replicas: int) -> list[tuple[int, ...]]:
 
 def _told(
     graphs: StepGraphs,
-    shards: Sequence[tuple[int, ...]],
-    anew: Container[tuple[int, ...]],
+    shards: Sequence[_Shards],
     program: Program,
     case: StrategyCase,
     *,
     seed: int,
     timeout: float,
+    anew: Container[_Shards] = (),
+    zeros: bool = False,
 ) -> _Told | None:
     """Carry out batches of so many rows for each replica; those that cannot be say nothing.
 
@@ -116,47 +144,65 @@ def _told(
     as a verdict in numbers takes before it accuses. None where that cannot be.
     """
     every = list(dict.fromkeys(shards))
-    shares, whole = batches_of(graphs, every, anew)
+    shares, whole = batches_of(graphs, every, anew, zeros=zeros)
     try:
-        tried = try_batches(program, case, shares, whole, seed=seed, timeout=timeout)
+        outcomes = try_batches(program, case, shares, whole, seed=seed, timeout=timeout)
     except LockstepError:
         return {}
-    done: dict[tuple[int, ...], tuple[list[BatchOutcome], BatchOutcome, list[BatchOutcome]]] = {}
-    for number, (lengths, alone) in enumerate(zip(every, tried.reference, strict=False)):
-        runs = [each[number] for each in tried.clients if len(each) > number]
-        if runs and all(each.failed is None for each in (*runs, alone)):
-            done[lengths] = (runs, alone, [])
-    found = {lengths: first_difference_of_batch(graphs, *each) for lengths, each in done.items()}
+    told: _Told = {}
+    for number, (lengths, reference) in enumerate(zip(every, outcomes.reference, strict=False)):
+        runs = [each[number] for each in outcomes.clients if len(each) > number]
+        if runs and all(each.failed is None for each in (*runs, reference)):
+            told[lengths] = _Tried(runs, reference, first_difference_of_batch(graphs, runs, reference))
     for noise in (FIRST_SEEDS, MORE_SEEDS):
-        open_ = [lengths for lengths, each in found.items() if each is not None and not each.is_plain]
-        if not open_:
+        unsure = {lengths: each for lengths, each in told.items() if each.found is not None and not each.found.is_plain}
+        if not unsure:
             break
-        batches = [whole[every.index(lengths)] for lengths in open_]
+        batches = [whole[every.index(lengths)] for lengths in unsure]
         again = noisy_outcomes(program, batches, case.replicas, noise, seed=seed, timeout=timeout)
-        for number, lengths in enumerate(open_):
-            noisy = done[lengths][2]
-            noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
-            if noisy:
-                found[lengths] = first_difference_of_batch(graphs, *done[lengths])
+        for number, (lengths, tried) in enumerate(unsure.items()):
+            tried.noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
+            if tried.noisy:
+                tried.found = first_difference_of_batch(graphs, tried.runs, tried.reference, tried.noisy)
             else:  # nothing is known of this one
-                del found[lengths]
-        if open_ and not found:
+                del told[lengths]
+        if not told:
             return None
-    return {
-        lengths: None if each is None else Counterexample(lengths, each.value, each.expected, each.found)
-        for lengths, each in found.items()
-    }
+    return told
 
 
-def _agree(told: _Told, shards: Sequence[tuple[int, ...]]) -> bool:
+def _counterexample(told: _Told, lengths: _Shards, *, zeros: bool = False) -> Counterexample | None:
+    """What such a batch shows to be wrong; None as well where it was not carried out."""
+    if (tried := told.get(lengths)) is None or (found := tried.found) is None:
+        return None
+    return Counterexample(lengths, found.value, found.expected, found.found, zeros)
+
+
+def _agree(told: _Told, shards: Sequence[_Shards]) -> bool:
     """Whether these were carried out, and are right."""
-    return bool(shards) and all(each in told and told[each] is None for each in shards)
+    return bool(shards) and all(each in told and told[each].found is None for each in shards)
 
 
-def _shown(told: _Told, shards: Sequence[tuple[int, ...]]) -> list[Counterexample]:
+def _shown(told: _Told, shards: Sequence[_Shards], *, zeros: bool = False) -> list[Counterexample]:
     """The batches that show it, from the smallest on, if the largest does."""
-    found = [told[each] for each in shards if each in told]
+    found = [_counterexample(told, each, zeros=zeros) for each in shards if each in told]
     # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
     if len(found) < _BATCHES_MIN or found[-1] is None:
         return []
     return [each for each in found if each is not None]
+
+
+def _uncovered(zeros: _Told, hides: _Tried) -> list[Counterexample]:
+    """The batches of zeros that show what rounding hides in the program's own.
+
+    What a step adds whatever its examples are, such as a penalty, is little beside what these add, and most of what it
+    adds for zeros. Other data may be wrong in another way, for which no program is made: the difference has to be the
+    same.
+    """
+    found = []
+    for lengths, tried in zeros.items():
+        shown = _counterexample(zeros, lengths, zeros=True)
+        if shown is not None and tried.found is not None:
+            batches = (tried.runs, tried.reference), (hides.runs, hides.reference)
+            found += [shown] if likeness(tried.found.variable, *batches) >= _ALIKE_MIN else []
+    return found if len(found) >= _BATCHES_MIN else []

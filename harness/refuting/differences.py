@@ -10,7 +10,7 @@ from harness.evidence.eps import EPS
 from harness.judging.more_runs import PLAIN
 from harness.judging.tolerance import STATE, K
 from harness.judging.tolerance.groups import group_units
-from harness.judging.tolerance.whole_tensor import whole
+from harness.judging.tolerance.whole_tensor import length, whole
 from harness.recording.tracing import BatchOutcome
 from harness.running.step_graphs import StepGraphs
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["BatchDifference", "first_difference_of_batch"]
+__all__ = ["BatchDifference", "first_difference_of_batch", "likeness"]
 
 _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
@@ -39,6 +39,7 @@ class BatchDifference:
     """
 
     times: float
+    variable: str
     value: str
     expected: float
     found: float
@@ -92,6 +93,17 @@ def first_difference_of_batch(
     return max(filter(None, found), key=lambda each: each.times, default=None)
 
 
+def likeness(
+    name: str, one: tuple[Sequence[BatchOutcome], BatchOutcome], other: tuple[Sequence[BatchOutcome], BatchOutcome]
+) -> float:
+    """The cosine of what two batches, each carried out by clients and on one device, make a variable differ by."""
+    import numpy as np
+
+    first, second = (_wide(runs[0], name) - _wide(reference, name) for runs, reference in (one, other))
+    lengths = length(first) * length(second)
+    return float(np.sum(first * second)) / lengths if lengths else 0.0
+
+
 def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Floats | None) -> BatchDifference | None:
     import numpy as np
 
@@ -101,9 +113,8 @@ def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Fl
     if off[at] <= allowed[at]:
         return None
     bounds = float(off[at] / rounding[at]) if rounding is not None and rounding[at] else None
-    return BatchDifference(
-        float(off[at] / allowed[at]), f"variable {name!r}[{at}]", float(expected[at]), float(found[at]), bounds
-    )
+    value = f"variable {name!r}[{at}]"
+    return BatchDifference(float(off[at] / allowed[at]), name, value, float(expected[at]), float(found[at]), bounds)
 
 
 def _along(
@@ -120,7 +131,7 @@ def _along(
         return None
     value = f"the change of variable {name!r}, in multiples of one device's,"
     bounds = as_whole.factor_ratio if known else None
-    return BatchDifference(abs(as_whole.factor - 1.0) / allowed, value, 1.0, as_whole.factor, bounds)
+    return BatchDifference(abs(as_whole.factor - 1.0) / allowed, name, value, 1.0, as_whole.factor, bounds)
 
 
 def _rounding(moved: Sequence[Floats], own: Floats, expected: Floats) -> Floats:

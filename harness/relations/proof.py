@@ -101,18 +101,23 @@ class Under:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A batch for which the numbers differ: how many examples each replica had, and the value that differs most."""
+    """A batch for which the numbers differ: how many examples each replica had, and the value that differs most.
+
+    With `zeros` their floating numbers are all zero.
+    """
 
     shards: tuple[int, ...]
     value: str
     expected: float
     found: float
+    zeros: bool = False
 
     @property
     def text(self) -> str:
         """In a sentence."""
         parts = "+".join(map(str, self.shards))
-        return f"with {parts} examples {self.value} is {self.found:.6g}, on one device {self.expected:.6g}"
+        of_zeros = " of zeros" if self.zeros else ""
+        return f"with {parts} examples{of_zeros} {self.value} is {self.found:.6g}, on one device {self.expected:.6g}"
 
     def to_json(self) -> dict[str, Any]:
         """As in `--json`."""
@@ -121,6 +126,7 @@ class Counterexample:
             "value": self.value,
             "expected": self.expected,
             "found": self.found,
+            "zeros": self.zeros,
         }
 
 
@@ -272,7 +278,7 @@ def proof_again(found: Mapping[str, Any], program: str, strategy: str) -> Proof:
     def suspect(each: Mapping[str, Any]) -> Suspect:
         shown = each["counterexample"]
         if shown is not None:
-            shown = Counterexample(tuple(shown["shards"]), shown["value"], shown["expected"], shown["found"])
+            shown = Counterexample(**{**shown, "shards": tuple(shown["shards"])})
         return Suspect(place(each), each["relation"], each["value"], counterexample=shown)
 
     return Proof(

@@ -66,8 +66,9 @@ def _result(
     tried: list[tuple[int, ...]] = []
 
     def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> TrialOutcomes:
-        tried.extend(tuple(len(rows) for rows in batch.rows) for batch in shares[0])
-        kinds = ["even" if len(set(each)) == 1 else "uneven" for each in tried]
+        lengths = [tuple(len(rows) for rows in batch.rows) for batch in shares[0]]
+        tried.extend(each for each, batch in zip(lengths, shares[0], strict=True) if not batch.zeros)
+        kinds = ["even" if len(set(each)) == 1 else "uneven" for each in lengths]
         found = tuple(_outcome(2.0 if kind in wrong else 1.0) for kind in kinds)
         return TrialOutcomes((found,), tuple(_outcome(1.0) for _ in kinds))
 
@@ -103,6 +104,36 @@ def test_even_shards_refute_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proof.culprit.counterexample.shards == (1, 1)
     _, proof = _result(monkeypatch, ((4, 4), (3, 2)), set())
     assert proof.status == "open"
+
+
+@pytest.mark.parametrize(
+    ("zeros", "real", "status"),
+    [
+        (2.0, 1.005, "refuted"),  # too little to be told among the examples, and the same
+        (2.0, 0.995, "open"),  # another thing than what the program's own batch has
+        (2.0, 1.0, "open"),
+        (1.0, 1.005, "open"),
+    ],
+)
+def test_a_batch_of_zeros_shows_what_examples_hide(
+    monkeypatch: pytest.MonkeyPatch, zeros: float, real: float, status: str
+) -> None:
+    """What is added whatever the examples are is all of what zeros add; it has to be what the real ones hide."""
+    run, reference = _rows(_step(2, divide=2), 4), _rows(_step(1, divide=4), 8)
+
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> TrialOutcomes:
+        after = [zeros if batch.zeros else real for batch in shares[0]]
+        return TrialOutcomes((tuple(map(_outcome, after)),), (_outcome(1.0),) * len(after))
+
+    _carried_out(monkeypatch, carried_out)
+    proof = proof_of([run], reference, program="p", strategy="s")
+    program: Any = None
+    found = refuted(proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"), seed=0, timeout=1.0)
+    assert found.status == status
+    if status == "refuted":
+        assert found.culprit is not None
+        assert found.culprit.counterexample is not None
+        assert found.culprit.counterexample.text.startswith("with 1+1 examples of zeros")
 
 
 def _confirmed(

@@ -130,6 +130,40 @@ def test_the_wrong_twin_of_each_is_refuted(make: Any) -> None:
     assert proof.culprit.counterexample.shards == (1, 1)
 
 
+def _penalized(strategy: Any, record: Any, scale: bool) -> None:
+    """A penalty of a thousandth of what the examples add; unless it is scaled each replica adds all of it."""
+    import tensorflow as tf
+
+    with strategy.scope():
+        w = tf.Variable(tf.ones([4]))
+        optimizer = tf.keras.optimizers.SGD(0.1)
+
+    @tf.function
+    def train_step(x: Any) -> None:
+        def replica_step(x: Any) -> None:
+            with tf.GradientTape() as tape:
+                loss = tf.nn.compute_average_loss(tf.linalg.matvec(x, w) ** 2, global_batch_size=_BATCH)
+                penalty = 0.001 * tf.nn.l2_loss(tf.convert_to_tensor(w))
+                loss += tf.nn.scale_regularization_loss(penalty) if scale else penalty
+            optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+
+        strategy.run(replica_step, args=(x,))
+
+    dataset = tf.data.Dataset.from_tensor_slices(tf.random.stateless_uniform([_COUNT, 4], (1, 2))).batch(_BATCH)
+    for x in strategy.experimental_distribute_dataset(dataset):
+        train_step(x)
+        record.step(variables=[w])
+
+
+@pytest.mark.parametrize(("scale", "status"), [(False, "refuted"), (True, "proved")])
+def test_what_the_examples_hide_is_found_with_zeros(scale: bool, status: str) -> None:
+    """A thousandth of what they add is within what counts as rounding there, and all of what zeros add."""
+    proof = prove(functools.partial(_penalized, scale=scale), "mirrored-2")
+    assert proof.status == status, str(proof)
+    if not scale:
+        assert "with 1+1 examples of zeros" in str(proof)
+
+
 def _coarse(strategy: Any, record: Any, part: Any, rows: int = 16) -> None:
     """A variable from which the parts of the replicas are subtracted."""
     import tensorflow as tf

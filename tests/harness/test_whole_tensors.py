@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
+from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Start, Value
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.tolerance import DerivedTolerance
@@ -100,12 +100,12 @@ def test_of_nothing_there_is_no_multiple() -> None:
     assert whole(np.full(_SHAPE, np.inf), _normal(0), _draws(), nothing) is None
 
 
-def _run(*held: Any, start: Any = None, dtype: Any = np.float32) -> RunTrace:
-    """A run that follows, or is followed; one variable."""
+def _run(*held: Any, start: Any = None, dtype: Any = np.float32, coarsest: str | None = None) -> RunTrace:
+    """A run that follows, or is followed; one variable. `coarsest` is of a rerun with noise."""
     header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=True)
     steps = tuple(step(k, variables={"w": variable("w", np.asarray(w, dtype))}) for k, w in enumerate(held, start=1))
     begun = None if start is None else Start(0.0, (SeenVariable("w", "plain", variable("w", start).copies),))
-    return RunTrace((ClientTrace(header, steps, start=begun),))
+    return RunTrace((ClientTrace(header, steps, start=begun, counters=Counters(coarsest=coarsest)),))
 
 
 def _judged(run: RunTrace, truth: RunTrace, noisy: list[RunTrace]) -> dict[str, Judgement]:
@@ -169,6 +169,17 @@ def test_a_variable_that_moves_by_less_than_its_roundings_is_not_judged() -> Non
     assert "'w'" in str(verdict)
     assert "float32" in str(verdict)
     assert Verdict("p", "mirrored-2", (other, _trained(1.0, 0.1))).outcome == "consistent"
+
+
+@pytest.mark.parametrize(("loud", "status"), [(False, "broken"), (True, "not_judged")])
+def test_a_suspicion_is_answered_more_finely_than_silence(loud: bool, status: str) -> None:
+    """Off by a fifth beyond the bounds of two reruns, and within those of a third that is far louder: not judged."""
+    start, truth = np.zeros(_SHAPE, np.float32), _normal(0)
+    draws = [0.1 * truth * _signs(seed) for seed in _NOISY]
+    draws[2] *= 4 if loud else 1
+    noisy = [_run(truth + draw, start=start, coarsest="bfloat16") for draw in draws]
+    found = _judged(_run(truth * (1 + 0.2 * _signs(7)), start=start), _run(truth, start=start), noisy)
+    assert found["variables_match_reference"].status == status
 
 
 def test_what_is_rounding_and_nothing_else_is_no_reason_to_abstain() -> None:

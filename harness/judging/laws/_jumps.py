@@ -74,7 +74,14 @@ class Jumps:
 
     def of_wholes(self, findings: Sequence[Found]) -> list[Found]:
         """Of findings on wholes, in the order of steps, those that are jumps: of a step all, or none."""
-        return [jump for _, found, seen in self._by_step(findings) for jump in _wholes(found, seen)]
+        jumps = []
+        for step, found, seen in self._by_step(findings):
+            most, furthest = max(map(len, seen.wholes)), max(itertools.chain([0.0], *seen.wholes))
+            if len(found) <= _MORE * most and all(ratio <= _MORE * furthest for _, ratio in found):
+                jumps += found
+                for name in {self.at(each)[1] for each in found}:
+                    self.wholes.let_off(step, name, _MORE * furthest)
+        return jumps
 
     def _by_step(self, findings: Sequence[Found]) -> Iterator[tuple[int | None, list[Found], _Seen]]:
         """By step, with what reruns show, the findings that know a bound."""
@@ -130,9 +137,3 @@ class Jumps:
     @cached_property
     def _reference(self) -> History:
         return history(self.case.reference, self.observable)
-
-
-def _wholes(found: Sequence[Found], seen: _Seen) -> Sequence[Found]:
-    most, furthest = max(map(len, seen.wholes)), max(itertools.chain([0.0], *seen.wholes))
-    alike = len(found) <= _MORE * most and all(ratio <= _MORE * furthest for _, ratio in found)
-    return found if alike else ()

@@ -11,6 +11,7 @@ from harness.evidence.comparing import place
 from harness.evidence.observed import Observed, history, unique_names
 from harness.judging.laws.protocol import Case, Finding
 from harness.judging.resolution import FINER, JUDGED_PART
+from harness.judging.tolerance import DerivedTolerance
 from harness.judging.tolerance.whole_tensor import length
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ __all__ = ["WholeTensors"]
 _ROUNDING = 0.5
 """Where noise moves a change by such a part of it, it is rounding and nothing else."""
 _UNSEEN_MAX = 0.5
+_LET_OFF_PART = 0.25
+"""What is beyond some bounds, and is let off for what more reruns do, is judged if such a part of what the step adds
+would have been found: a suspicion has to be answered more finely than silence.
+"""
 _SHOWN = 4
 
 
@@ -36,12 +41,22 @@ class WholeTensors:
 
     A gradient is a whole by itself. A variable is one as far as it is known what a step began with, which it is where
     the reference followed the run: that is what the run held when the step before had ended.
+
+    Attributes:
+        case: see above.
+        observable: see above.
+        moved: by name at how many steps it changes.
+        judged: at which of them an error of a stated part would have been found, each with the least such part.
+        doubted: of which one step at least is not judged because something is beyond some bounds there.
+        rounding: by name at how many its change is rounding and nothing else.
+        otherwise: at how many it is another one in each rerun for another reason.
     """
 
     case: Case
     observable: str
     moved: Counter[str] = field(default_factory=Counter)
-    judged: Counter[str] = field(default_factory=Counter)
+    judged: dict[str, dict[int | None, float]] = field(default_factory=dict)
+    doubted: set[str] = field(default_factory=set)
     rounding: Counter[str] = field(default_factory=Counter)
     otherwise: Counter[str] = field(default_factory=Counter)
 
@@ -53,7 +68,11 @@ class WholeTensors:
             self.moved[name] += 1
             bound = self.case.tolerance.bound(self.observable, name, step)
             of_elements = length(np.broadcast_to(bound, run.array.shape)) / found.size
-            self.judged[name] += min(found.share, of_elements) <= JUDGED_PART
+            share = min(found.share, of_elements)
+            if share <= JUDGED_PART:
+                self.judged.setdefault(name, {})[step] = share
+            if self._is_widened(step, name, run, found):
+                self.let_off(step, name, 1.0)
             if found.moved >= _ROUNDING and found.own <= JUDGED_PART and self.observable == "variables":
                 rounds = self.case.tolerance.rounds(name, step)
                 self.rounding[name] += rounds
@@ -66,6 +85,21 @@ class WholeTensors:
             return None
         return tolerance.whole(self.observable, name, step, run.array.astype("float64"), before)
 
+    def let_off(self, step: int | None, name: str, times: float) -> None:
+        """Take in that a whole is no finding as long as it is off by no more than so many times its bound."""
+        judged = self.judged.get(name, {})
+        if judged.get(step, 0.0) * times > _LET_OFF_PART:
+            del judged[step]
+            self.doubted.add(name)
+
+    def _is_widened(self, step: int | None, name: str, run: Observed, found: WholeTensor) -> bool:
+        """Whether a whole is within its bounds only by reruns that were made since the first ones accused."""
+        tolerance = self.case.tolerance
+        if found.ratio > 1 or not isinstance(tolerance, DerivedTolerance) or tolerance.of_pair is None:
+            return False
+        before = self.held(step, name, run, tolerance.of_pair)
+        return before is not None and before.ratio > 1
+
     @property
     def unseen(self) -> tuple[str, ...]:
         """Variables that change, of which most changes could be wrong by a large part without being found.
@@ -77,7 +111,7 @@ class WholeTensors:
         return tuple(
             name
             for name, steps in self.moved.items()
-            if steps - self.judged[name] - self.rounding[name] > _UNSEEN_MAX * steps
+            if steps - len(self.judged.get(name, ())) - self.rounding[name] > _UNSEEN_MAX * steps
         )
 
     @property
@@ -96,9 +130,10 @@ class WholeTensors:
                 f"device computes the same step, and their gradients are not: {shown}. The program reads a clock, or "
                 "draws, where nobody sees it. Have it draw by TensorFlow, or by NumPy with a seed"
             )
+        part, off = (_LET_OFF_PART, "is off and ") if self.doubted & {*self.unseen} else (JUDGED_PART, "")
         return (
-            f"what steps add to {len(self.unseen)} of {len(self.moved)} variables that change is not judged, since an "
-            f"error of {JUDGED_PART:.0%} of it is within what rounding may do: {shown}. {FINER}"
+            f"what steps add to {len(self.unseen)} of {len(self.moved)} variables that change {off}is not judged, "
+            f"since an error of {part:.0%} of it is within what rounding may do: {shown}. {FINER}"
         )
 
     def findings(

@@ -32,6 +32,7 @@ _WINDOW = 2
 after: what rounding does to a training grows with its steps, and the first one is to keep its tight bound.
 """
 _FEW = 64
+_PAIR = 2
 _MANY = 5
 _CACHE_BYTES = 1 << 27
 
@@ -124,6 +125,12 @@ class DerivedTolerance:
         """Each rerun with noise, and the bounds that all other reruns make."""
         for rerun in self._noisy:
             yield rerun, DerivedTolerance(self.reference, [run for run in self.perturbed if run is not rerun])
+
+    @cached_property
+    def of_pair(self) -> DerivedTolerance | None:
+        """The bounds of the first two reruns with noise, where there are more: these are made if those accuse."""
+        more = self._noisy[_PAIR:]
+        return DerivedTolerance(self.reference, [run for run in self.perturbed if run not in more]) if more else None
 
     @cached_property
     def _noisy(self) -> list[RunTrace]:

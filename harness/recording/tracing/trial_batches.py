@@ -19,11 +19,22 @@ _ELEMENTS_MAX = 1 << 14
 class TrialBatch(msgspec.Struct, frozen=True):
     """A batch: of which rows of the first one, for each replica of this process; of the reference all in one.
 
-    With `anew` it is given to the function as the program would trace it: for just so many rows.
+    Attributes:
+        rows: see above.
+        anew: whether it is given to the function as the program would trace it: for just so many rows.
+        zeros: whether zeros stand for their floating numbers.
     """
 
     rows: tuple[tuple[int, ...], ...]
     anew: bool = False
+    zeros: bool = False
+
+    def taken(self, value: Any, rows: Sequence[int]) -> Any:
+        """These rows of a tensor."""
+        import tensorflow as tf
+
+        found = tf.gather(value, list(rows))
+        return tf.zeros_like(found) if self.zeros and found.dtype.is_floating else found
 
 
 class BatchOutcome(msgspec.Struct, frozen=True):
@@ -115,11 +126,9 @@ def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: TrialBatch) -> 
 
     def smaller(value: Any) -> Any:
         if isinstance(value, PerReplica):
-            return PerReplica(
-                tuple(tf.gather(each, list(rows)) for each, rows in zip(value.values, batch.rows, strict=True))
-            )
+            return PerReplica(tuple(map(batch.taken, value.values, batch.rows)))
         if isinstance(value, tf.Tensor) and value in yielded and value.shape.rank:
-            return tf.gather(value, list(batch.rows[0]))
+            return batch.taken(value, batch.rows[0])
         if isinstance(value, (input_lib.DistributedIterator, iterator_ops.OwnedIterator)):
             element = first.setdefault(id(value), None) or next(value)
             first[id(value)] = element
@@ -137,9 +146,9 @@ def _iterator(element: Any, strategy: Any, batch: TrialBatch) -> Any:
     def joined(value: Any) -> Any:
         return tf.concat(value.values, 0) if isinstance(value, PerReplica) else value
 
-    whole = tf.nest.map_structure(joined, element)
     count = sum(map(len, batch.rows))
-    dataset = tf.data.Dataset.from_tensor_slices(whole).batch(count).repeat()
+    first = tf.nest.map_structure(lambda value: batch.taken(joined(value), range(count)), element)
+    dataset = tf.data.Dataset.from_tensor_slices(first).batch(count).repeat()
     return iter(strategy.experimental_distribute_dataset(dataset))
 
 
