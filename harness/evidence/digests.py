@@ -1,6 +1,7 @@
-"""A digest of each replica's variables before every step, and maybe after it: 16 bytes a step, and 8 for each.
+"""Digests of what each replica has at every step: 16 bytes a step, and 8 for each.
 
-They tell when copies of variables came to differ, and whether that was in a step, or in memory between two steps.
+Those of its variables before the step, and maybe after it, tell when copies came to differ, and whether that was in a
+step, or in memory between two steps. That of its examples tells whether it had the same ones at an earlier step.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Digest", "DigestWriter", "digests_of"]
+__all__ = ["EXAMPLES", "VARIABLES", "Digest", "DigestWriter", "digests_of"]
 
-_FILE = "digests"
+VARIABLES, EXAMPLES = "digests", "given"
+"""The files of a folder."""
 _HEAD = struct.Struct("<QIHH")
 _EACH = struct.Struct("<q")
 
@@ -24,7 +26,7 @@ class Digest(msgspec.Struct, frozen=True):
     Attributes:
         step: its number, from 1.
         kind: counts how often other variables than before were digested: only those of one kind can be compared.
-        begin: by local replica, before the step.
+        begin: by local replica, of its variables before the step, or of its examples.
         end: by local replica, after it; empty where that would have taken too long.
     """
 
@@ -39,10 +41,11 @@ class DigestWriter:
 
     Args:
         folder: of a process.
+        of: `VARIABLES` or `EXAMPLES`.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._path = folder / _FILE
+    def __init__(self, folder: Path, of: str = VARIABLES) -> None:
+        self._path = folder / of
         self._data = bytearray()
 
     def write(self, digest: Digest) -> None:
@@ -61,14 +64,14 @@ class DigestWriter:
             file.write(data)
 
 
-def digests_of(folders: Iterable[Path]) -> Iterator[Sequence[Digest]]:
+def digests_of(folders: Iterable[Path], of: str = VARIABLES) -> Iterator[Sequence[Digest]]:
     """The digests of all processes that train together, step by step, as far as all of them have left them."""
-    yield from zip(*map(_read, folders), strict=False)
+    yield from zip(*(_read(folder / of) for folder in folders), strict=False)
 
 
-def _read(folder: Path) -> Iterator[Digest]:
+def _read(path: Path) -> Iterator[Digest]:
     try:
-        file = (folder / _FILE).open("rb")
+        file = path.open("rb")
     except FileNotFoundError:
         return
     with file:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -24,6 +25,7 @@ from harness.judging.verdict import Verdict
 from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
+from harness.live.repeats import repeats
 from harness.live.restarts import resumed_apart
 from harness.live.state import AGREE, Divergence, begun_apart, divergences, left_apart, replicas_of
 from harness.request import VerifyRequest
@@ -105,7 +107,8 @@ class Judge:
                 for each in self._judge(training, steps, diverged):
                     self._note(each)
                     yield each
-            for each in (*self._resumed(earlier, training), *self._by_digests(training, diverged)):
+            by_digests = (self._by_digests(training, diverged), self._repeated(training))
+            for each in itertools.chain(self._resumed(earlier, training), *by_digests):
                 if (training.number, each.step, True) not in known:
                     self._note(each)
                     yield each
@@ -115,13 +118,18 @@ class Judge:
         if earlier and (found := resumed_apart(earlier, training)):
             yield StepJudged(training.number, 1, "inconsistent", findings=tuple(found), by_digest=True)
 
+    def _repeated(self, training: Training) -> Iterator[StepJudged]:
+        for step, finding in repeats(training):
+            yield StepJudged(training.number, step, "inconsistent", findings=(finding,), by_digest=True)
+
     def _by_digests(self, training: Training, diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
         """Say where copies came to differ, as soon as the state of a later step tells which."""
         for each in diverged:
             later = next((step for step in training.steps if each.is_before(step)), None)
             if later is None and not training.is_over:
                 continue
-            findings = [] if later is None else begun_apart(training, later, self._whose(training, each))
+            whose = self._whose(training, each)
+            findings = [] if later is None else begun_apart(training, later, each, whose)
             yield StepJudged(
                 training.number,
                 each.step,
@@ -144,9 +152,10 @@ class Judge:
         """Judge what some steps compute together, and then say of the others which copies they began with."""
 
         def apart(step: int) -> list[StepFinding]:
-            known = [self._whose(training, each) for each in diverged if each.is_before(step)]
+            before = [each for each in diverged if each.is_before(step)]
+            known = self._whose(training, before[-1]) if before else None
             with contextlib.suppress(OSError, ValueError):  # it is gone or damaged, which is said where it is judged
-                return begun_apart(training, step, known[-1] if known else None)
+                return begun_apart(training, step, before[-1] if before else None, known)
             return []
 
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}

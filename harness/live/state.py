@@ -91,12 +91,15 @@ def _kinds(digests: Sequence[Digest]) -> list[int]:
     return [digest.kind for digest in digests]
 
 
-def begun_apart(training: Training, step: int, replica: str | None = None) -> list[StepFinding]:
+def begun_apart(
+    training: Training, step: int, divergence: Divergence | None = None, replica: str | None = None
+) -> list[StepFinding]:
     """The variables whose copies differ when a step begins.
 
     Args:
         training: whose step it is.
         step: was left.
+        divergence: where they came to differ, if that is known.
         replica: whose copies are the wrong ones, if that is known.
     """
     names = [name for job in training.folders.values() for name in replicas_of(job)]
@@ -105,7 +108,10 @@ def begun_apart(training: Training, step: int, replica: str | None = None) -> li
         if len({copy.tobytes() for copy in copies}) == 1:
             continue
         if before is None:
-            before = _held(training, max((each for each in training.steps if each < step), default=step))
+            agreed = (
+                each for each in training.steps if each < step and not (divergence and divergence.is_before(each))
+            )
+            before = _held(training, max(agreed, default=step))
         wrong = replica or _wrong(names, copies, before.get((name, number), []))
         place = names.index(wrong) if wrong in names else 1
         other = copies[1] if place == 0 else copies[0]

@@ -59,7 +59,7 @@ class EvidenceDeposit:
         seams = [seam for seam in all_seams() if _name(seam) not in _NOT_NEEDED]
         self._witness = Witness(None, 1, seams, alone=alone)
         note, writer = self._note, StepFileWriter(self._note)
-        self._leaving = self._witness.leave(lambda deliver: SampleWriter(every, writer, deliver, note))
+        self._leaving = self._witness.leave(lambda *deliver: SampleWriter(every, writer, note, *deliver))
         self._folder: Path | None = None
 
     @contextlib.contextmanager

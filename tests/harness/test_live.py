@@ -299,7 +299,7 @@ def test_a_directory_that_is_gone_costs_a_note(tmp_path: Path, writer: StepFileW
 
 def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[SampleWriter, StepFileWriter]:
     writer = StepFileWriter(said.append)
-    leaving = SampleWriter(every, writer, lambda tensors, take: None, said.append)
+    leaving = SampleWriter(every, writer, said.append, lambda tensors, take: None, lambda digests: None)
     leaving.into(tmp_path, 1 << 20, range(1))
     return leaving, writer
 

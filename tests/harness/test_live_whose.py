@@ -14,7 +14,7 @@ from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Array, Header, Seen, SeenVariable
 from harness.live.contributions import outlier
 from harness.live.restarts import resumed_apart
-from harness.live.state import Divergence, divergences, left_apart
+from harness.live.state import Divergence, begun_apart, divergences, left_apart
 
 
 def _job() -> DepositJob:
@@ -95,6 +95,22 @@ def _start(deposit: Path, begun: dict[str, float], *digests: tuple[int, ...]) ->
         held = tuple(HeldVariable(name, 0, "copies", (writer.put(value),)) for name, value in values.items())
         writer.publish(StepEvidence(index, held))
         writer.close()
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_copies_are_held_against_what_both_had(tmp_path: Path, wrong: int) -> None:
+    """Not against a step that began with different copies, of which the first may be the wrong one."""
+    writer = StepFileWriter(print)
+    writer.folder, writer.room = opened(tmp_path, _job()), 1 << 20
+    for index, right, other in ((1, 0.5, 0.5), (3, 0.501, -0.5), (6, 0.52, -0.5)):
+        writer.begin(index)
+        copies = tuple(writer.put(np.array(each)) for each in ((right, other) if wrong else (other, right)))
+        writer.publish(StepEvidence(index, (HeldVariable("w", 0, "own", copies),)))
+        writer.close()
+    (training,) = trainings(tmp_path)
+    for step in (3, 6):
+        (found,) = begun_apart(training, step, Divergence(2, False, ()))
+        assert found.replica == f"local:0 replica {wrong}"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
-"""Digests of the copies of variables, computed on the device that has them: any bit that turns over changes one.
+"""Digests, computed on the device that has what is digested.
 
-The bits of each variable are added up as whole numbers, which wrap around, and the sums times odd numbers.
+Of the copies of variables any bit that turns over changes one: the bits of each variable are added up as whole numbers,
+which wrap around, and the sums times odd numbers. Of examples only some elements are looked at, evenly spread: the same
+ones in the same order have the same digest, and others another one.
 """
 
 from __future__ import annotations
@@ -12,10 +14,14 @@ from harness.evidence.trace import is_statistics
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of
 
-__all__ = ["DigestOperations"]
+__all__ = ["DigestOperations", "digest_of_examples"]
 
 _SMALL = 1 << 16
 """Of variables with so many elements at most all are added up together, which takes fewer operations."""
+_LOOKED_AT = 1 << 15
+"""Of a tensor of examples about so many elements are."""
+_MIXING = (-7046029288634856825, -4658895280553007687)
+"""Odd numbers with bits all over, by which splitmix64 and its kin mix those of a word."""
 _BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
@@ -99,3 +105,33 @@ def _sum(value: Any) -> Any:
     bits = _BITS[value.dtype.size]
     whole = value if value.dtype.name == bits else tf.bitcast(value, bits)
     return tf.reduce_sum(tf.cast(whole, tf.int32) if value.dtype.size < 4 else whole)
+
+
+def digest_of_examples(tensors: Sequence[Any]) -> Any:
+    """That of what a replica is given, an int64: tensors with a row for each example, of any dtype.
+
+    Each word is mixed before they are added up, since sums of small numbers, such as labels, are soon alike.
+    """
+    import tensorflow as tf
+
+    sums = []
+    for number, tensor in enumerate(map(tf.convert_to_tensor, tensors)):
+        words = tf.reshape(tensor, [-1])
+        words = _words(words[:: tf.size(words) // _LOOKED_AT + 1])
+        for odd in _MIXING:
+            words = odd * tf.bitwise.bitwise_xor(words, tf.bitwise.right_shift(words, tf.constant(29, tf.int64)))
+        sums.append((2 * number + 1) * tf.reduce_sum(words))
+    return tf.add_n(sums)
+
+
+def _words(values: Any) -> Any:
+    """Each as a number of 64 bits."""
+    import tensorflow as tf
+
+    if values.dtype == tf.string:
+        return tf.strings.to_hash_bucket_fast(values, 2**62)
+    if values.dtype == tf.bool:
+        return tf.cast(values, tf.int64)
+    if values.dtype.size not in _BITS:  # a complex number is two
+        values = tf.math.real(values)
+    return tf.cast(tf.bitcast(values, _BITS[values.dtype.size]), tf.int64)

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from harness.evidence.digests import Digest, DigestWriter
+from harness.evidence.digests import EXAMPLES, Digest, DigestWriter
 from harness.evidence.steps import StepEvidence, StepFileWriter
 from harness.evidence.trace import Seen
-from harness.recording.steps.digest_operations import DigestOperations
+from harness.recording.steps.digest_operations import DigestOperations, digest_of_examples
 from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
 from harness.recording.steps.protocol import Variables
 
 __all__ = ["SampleWriter"]
 
-_SHARE = 0.01
+_SHARE = 0.02
 """Of the time of a step, which two digests may take; else there is one, before the step."""
+_LATELY = 16
+"""So many steps tell how long a step takes, in the middle, and a digest, which others only delay, at the quickest."""
 
 
 class SampleWriter(RunEvidenceWriter):
@@ -31,26 +35,37 @@ class SampleWriter(RunEvidenceWriter):
     Args:
         every: see above.
         writer: writes them, as soon as it knows where.
-        deliver: as of `RunEvidenceWriter`.
         note: hears a sentence where a step is left out.
+        deliver: as of `RunEvidenceWriter`.
+        deliver_digests: hands over those of what each local replica is given, at every step.
     """
 
-    def __init__(self, every: int, writer: StepFileWriter, deliver: Deliver, note: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        every: int,
+        writer: StepFileWriter,
+        note: Callable[[str], None],
+        deliver: Deliver,
+        deliver_digests: Callable[[Sequence[Any]], None],
+    ) -> None:
         super().__init__(writer, range(1), deliver)
+        self._deliver_digests = deliver_digests
         self._every = every
         self._loose = writer
         self._note = note
         self._seen: Seen | None = None
         self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
+        self._given: DigestWriter | None = None
         self._begun: Sequence[Any] = ()
         self._left: Sequence[Any] = ()
         self._at = 0.0
-        self._affords = True
+        self._took: deque[float] = deque(maxlen=_LATELY)
+        self._lasted: deque[float] = deque(maxlen=_LATELY)
 
     def into(self, folder: Path, room: int, replicas: range) -> None:
         """Know where to leave it, in how many bytes, and the numbers of the local replicas over all tasks."""
-        self._digested = DigestWriter(folder)
+        self._digested, self._given = DigestWriter(folder), DigestWriter(folder, EXAMPLES)
         self._loose.folder, self._loose.room, self._replicas = folder, room, replicas
 
     def wants(self, number: int) -> bool:
@@ -72,15 +87,21 @@ class SampleWriter(RunEvidenceWriter):
             self._digests.know(variables)
             before, self._at = self._at, time.perf_counter()
             self._begun, self._left = self._digests.now(), ()
-            took = time.perf_counter() - self._at
-            self._affords = 2 * took <= _SHARE * (self._at - before)
+            self._took.append(time.perf_counter() - self._at)
+            self._lasted.append(self._at - before)
+
+    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> None:
+        """Keep what each replica was given if the step is left, and digest it at every step."""
+        super().given(run, leaves)
+        by_replica = list(zip(*leaves.values(), strict=False))
+        self._deliver_digests([digest_of_examples(each) for each in by_replica])
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What has not come to its end, or took no gradients, is none."""
         super().end(variables if self._pending else tuple, done=done, trained=trained)
         if not (done and trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
-        elif self._begun and self._affords:
+        elif self._begun and 2 * min(self._took) <= _SHARE * statistics.median(self._lasted):
             self._left = self._digests.now()
 
     def _digest(self) -> None:
@@ -95,10 +116,10 @@ class SampleWriter(RunEvidenceWriter):
 
     def _flush(self) -> None:
         try:
-            if self._digested is not None:
-                self._digested.flush()
+            for each in filter(None, (self._digested, self._given)):
+                each.flush()
         except OSError as error:
-            self._digested = None  # what follows could not be told from what is missing
+            self._digested = self._given = None  # what follows could not be told from what is missing
             self._note(f"digests could not be left: {error.strerror}")
 
     def end_evaluation(self, *, ran: bool) -> str | None:
@@ -106,9 +127,11 @@ class SampleWriter(RunEvidenceWriter):
         return super().end_evaluation(ran=False)
 
     def saw(self, frame: Any) -> None:
-        """Hear of what the witness writes: of a step, when the next one is about to begin."""
+        """Hear of what the witness writes: of a step, when the next one is about to begin or some more have been."""
         if isinstance(frame, Seen) and frame.index == self._index:
             self._seen = frame
+        if isinstance(frame, Seen) and frame.examples and self._given is not None:
+            self._given.write(Digest(frame.index, 0, tuple(_joined(each) for each in frame.examples), ()))
 
     def close(self) -> None:
         """Publish the last step, and wait until it is written."""
@@ -123,3 +146,8 @@ class SampleWriter(RunEvidenceWriter):
 
     def _evidence(self) -> StepEvidence:
         return msgspec.structs.replace(super()._evidence(), seen=msgspec.msgpack.encode(self._seen))
+
+
+def _joined(digests: Sequence[int]) -> int:
+    """Of what a replica was given by several calls in a step."""
+    return sum(digests) % (1 << 63)

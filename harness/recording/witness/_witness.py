@@ -121,13 +121,13 @@ class Witness:
         for owner, variable in sorted(owned, key=lambda each: _made_at(each[1])):
             self._gathered.registry.add(variable, owner)
 
-    def leave(self, make: Callable[[Deliver], SampleWriter]) -> SampleWriter:
+    def leave(self, make: Callable[[Deliver, Callable[[Sequence[Any]], None]], SampleWriter]) -> SampleWriter:
         """Have the evidence of some steps left; to be called before anything is seen.
 
         Args:
-            make: makes what leaves it, of what hands values over.
+            make: makes what leaves it, of what hands values over, and of what hands over a digest for each replica.
         """
-        found = self._gathered.steps = make(self._gathered.deliver)
+        found = self._gathered.steps = make(self._gathered.deliver, self._gathered.deliver_digests)
         return found
 
     def through(self, files: Files, *, only_closures: bool = False) -> None:

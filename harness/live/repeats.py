@@ -1,0 +1,64 @@
+"""Whether replicas are given examples again that come back later otherwise, as of a shard that is read twice."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from harness.evidence.deposit import Training
+from harness.evidence.digests import EXAMPLES, digests_of
+from harness.live.findings import StepFinding
+from harness.live.state import replicas_of
+
+__all__ = ["repeats"]
+
+_KNOWN_MIN = 20
+"""Steps by which it is known after how many others a batch comes again, or that none does."""
+_SOON, _LATE = 0.5, 1.5
+"""Of the steps after which batches come again, what is less is too soon, and what is more is too late."""
+_RARE = 0.05
+"""A program that means to give a batch again does so at more than this share of its steps."""
+
+
+def repeats(training: Training) -> Iterator[tuple[int, StepFinding]]:
+    """The steps from which on replicas are given what they had shortly before, each with what is wrong.
+
+    A batch is known by a digest, so that its examples have to come together again. Nothing is said of data that are
+    shuffled anew by example, except where a whole batch comes again.
+    """
+    names = [name for job in training.folders.values() for name in replicas_of(job)]
+    given = [
+        (found[0].step, tuple(each for one in found for each in one.begin))
+        for found in digests_of(training.folders, EXAMPLES)
+    ]
+    found: dict[tuple[int, str], list[str]] = {}
+    for number, name in enumerate(names):
+        own = [(step, digests[number]) for step, digests in given if len(digests) == len(names)]
+        for step, text in _too_soon(own):
+            found.setdefault((step, text), []).append(name)
+    for (step, text), replicas in sorted(found.items()):
+        whose = replicas[0] if len(replicas) == 1 < len(names) else None
+        yield step, StepFinding("data", "examples_in_turn", text, replica=whose)
+
+
+def _too_soon(given: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
+    """Of what one replica was given at each step, the steps at which it was too soon, of those in a row the first."""
+    last: dict[int, int] = {}
+    after: dict[int, int] = {}
+    for step, digest in given:
+        if digest in last:
+            after[step] = step - last[digest]
+        last[digest] = step
+    if len(after) >= _KNOWN_MIN:
+        usual = statistics.median(after.values())
+        firsts = [step for step, steps in after.items() if steps < _SOON * usual and after.get(step - 1) != steps]
+        late = sum(steps > _LATE * usual for steps in after.values())
+        regular = sum(_SOON * usual <= steps <= _LATE * usual for steps in after.values())
+        known, otherwise = regular + late + len(firsts), f"which come again after {usual:g} steps otherwise"
+        odd = late + len(firsts)
+    else:  # where an epoch ends all that follow come again
+        firsts = [step for step in after if step < given[-1][0] and step + 1 not in after]
+        known, otherwise, odd = len(given), "and no others come again", len(firsts)
+    if known >= _KNOWN_MIN and odd <= _RARE * known:
+        for step in firsts:
+            yield step, f"step {step} was given the examples of step {step - after[step]}, {otherwise}"
