@@ -20,6 +20,7 @@ __all__ = [
     "UPDATE",
     "Frame",
     "Op",
+    "TakenApart",
     "TensorValue",
     "WatchedStep",
     "WatchedVariable",
@@ -107,6 +108,13 @@ class WatchedVariable(msgspec.Struct, frozen=True):
     made: int | None = None
 
 
+class TakenApart(msgspec.Struct, frozen=True, array_like=True):
+    """Where the program has taken the values of replicas apart: the index of its own frame, and their tensors."""
+
+    caller: int
+    tensors: tuple[int, ...]
+
+
 class WatchedStep(msgspec.Struct, frozen=True):
     """A watched step of one client."""
 
@@ -121,6 +129,7 @@ class WatchedStep(msgspec.Struct, frozen=True):
     made: dict[str, int] = {}
     # Tensors of which a tape has taken gradients.
     targets: tuple[int, ...] = ()
+    taken_apart: tuple[TakenApart, ...] = ()
     # What could not be looked at, in sentences.
     blind: tuple[str, ...] = ()
     # In how many runs of the step this was seen, whose roundings may differ.

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -17,7 +18,7 @@ from harness.culprits import with_culprit
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Step
-from harness.evidence.watched_step import WatchedStep
+from harness.evidence.watched_step import Frame, TakenApart, WatchedStep
 from harness.judging.culprit import Culprit, Looked, NoCulprit, WrongReport, find_culprit
 from harness.judging.culprit.kinds import BRANCH, NO_SUM, TWICE
 from harness.judging.verdict import Verdict
@@ -192,6 +193,25 @@ def test_what_one_replica_has_of_a_report_is_no_operation_s_fault() -> None:
     first = run.values[-2].array
     assert isinstance(find_culprit([run], reference, [], [WrongReport(first)]), NoCulprit)
     assert isinstance(find_culprit([run], reference, [], [WrongReport(first, whole=False)]), Culprit)
+
+
+@pytest.mark.parametrize(("lines", "named"), [((12,), 12), ((12, 13), None), ((12, 12), 12), ((), None)])
+def test_the_line_that_takes_replicas_apart_is_named(lines: tuple[int, ...], named: int | None) -> None:
+    """Where what was reported is one replica's, and one line took it from the others."""
+    means: list[int] = []
+
+    def program(steps: Steps) -> None:
+        _program(_sum)(steps)
+        parts = steps.each("Mean", 11, lambda x: np.float32(x.mean()), steps.batch)
+        means[:] = parts if len(parts) == 2 else means
+
+    run, reference = watched(program, _X, *_EVEN)
+    frames = tuple(Frame("train.py", line, "report", own=True) for line in lines)
+    apart = tuple(TakenApart(len(run.frames) + number, tuple(means)) for number in range(len(lines)))
+    told = msgspec.structs.replace(run, frames=(*run.frames, *frames), taken_apart=apart)
+    found = find_culprit([told], reference, [], [WrongReport(run.values[-2].array)])
+    assert found.kind == "reported_by_one_replica"
+    assert (found.line if isinstance(found, Culprit) else None) == named
 
 
 def test_a_report_that_is_a_mean_of_one_replica_is_no_operation_s_fault() -> None:

@@ -195,6 +195,9 @@ def test_a_long_line_is_shown_as_far_as_it_fits() -> None:
     wide = Label("train.py", 3, 'x = "日本"; y = f(x)', 14, 18, "")
     shown, marks = diagnostic_text(msgspec.structs.replace(found, label=wide), 60).splitlines()[3:5]
     assert marks == f"  | {' ' * 16}^^^^"
+    whole = Label("train.py", 3, "x = f(x)", 0, 8, "")
+    for width in range(12, 20):  # of which one leaves no column beside the marks
+        assert "  | ^^^^^^^^" in diagnostic_text(msgspec.structs.replace(found, label=whole), width).splitlines()
 
 
 def test_a_file_that_has_changed_is_not_quoted(place: Path) -> None:

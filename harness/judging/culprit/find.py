@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.evidence.trace import Array, is_statistics
 from harness.evidence.watch_request import WatchRequest
-from harness.evidence.watched_step import REPLICA, Op, WatchedStep, digest_of, form_of
+from harness.evidence.watched_step import REPLICA, Frame, Op, WatchedStep, digest_of, form_of
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.client_step import ClientStep, assigns
@@ -15,7 +15,7 @@ from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.sentences import told
+from harness.judging.culprit.sentences import told, told_of_report
 from harness.judging.culprit.walk import CALLS, EXAMPLES, Mode, Walk, WantedTensor, WrongOperation, sinks
 
 __all__ = ["WrongReport", "find_culprit"]
@@ -77,8 +77,11 @@ def find_culprit(
     found = first_broken(aligned, wrong, on_read=not consistent)
     if found is None and statistics and (kept := _separate_statistics(aligned)) is not None:
         return told(aligned, WrongOperation(kept, Mode.UNRELATED))
-    if found is None and any(_of_one_replica(aligned, each) for each in wrong):
-        return NoCulprit(REPORT.says, kind=REPORT.code)
+    if found is None and (own := [each for each in wrong if _of_one_replica(aligned, each)]):
+        lines = {line for each in own if (line := _taken_apart_at(aligned.sides[0], each.value)) is not None}
+        return (
+            told_of_report(lines.pop(), reference.step) if len(lines) == 1 else NoCulprit(REPORT.says, kind=REPORT.code)
+        )
     if found is None:
         why = "no operation was found that is given what is right and gives what is wrong"
         return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)
@@ -245,6 +248,26 @@ def _of_one_replica(aligned: Alignment, reported: WrongReport) -> bool:
     return reported.whole and any(_is_part(aligned, tensor) for tensor in _holding(aligned.sides[0], reported.value))
 
 
+def _taken_apart_at(side: ClientStep, value: Array) -> Frame | None:
+    """The line at which the program has taken the replicas' values apart of which it reported one."""
+    held = {digest_of(value), *(digest for digest in [_as_float32(value)] if digest is not None)}
+    frames = {
+        side.watched.frames[each.caller]
+        for each in side.watched.taken_apart
+        if any(taken.digest in held for tensor in each.tensors for taken in side.taken(tensor))
+    }
+    return frames.pop() if len(frames) == 1 else None
+
+
+def _as_float32(value: Array) -> int | None:
+    """The digest of a Python number that may have been one of float32."""
+    if value.dtype != "float64" or value.shape:
+        return None
+    import numpy as np
+
+    return digest_of(Array.of(np.float32(value.numpy())))
+
+
 def _holding(side: ClientStep, value: Array) -> list[int]:
     """The tensors that held a value; without what a function gave, if an operation in it is known to have held it.
 
@@ -253,10 +276,8 @@ def _holding(side: ClientStep, value: Array) -> list[int]:
     found = side.by_digest.get(digest_of(value), [])
     for dtype in {value.dtype, "float32" if value.dtype == "float64" else value.dtype}:
         side.ask(form_of(dtype, tuple(value.shape)))
-    if not found and value.dtype == "float64" and not value.shape:
-        import numpy as np
-
-        found = side.by_digest.get(digest_of(Array.of(np.float32(value.numpy()))), [])
+    if not found and (single := _as_float32(value)) is not None:
+        found = side.by_digest.get(single, [])
     found = found or side.near(value.numpy())
     inside = [tensor for tensor in found if (op := side.producer(tensor)) and not op.type.startswith(CALLS)]
     return inside or found

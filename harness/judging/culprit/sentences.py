@@ -12,6 +12,7 @@ from harness.evidence.watched_step import Frame, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
+from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
@@ -21,7 +22,7 @@ from simulator.agent.places import place
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["told"]
+__all__ = ["told", "told_of_report"]
 
 _ASSIGNED = re.compile(r"^(\w+)\s*=(?!=)")
 _KINDS = {
@@ -54,6 +55,22 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         assigned=op.variable if assigns(op) else None,
         adds=None if summed is None else (_shown(summed), summed.line, _source(summed)),
         kind=None if kind is None else kind.code,
+    )
+
+
+def told_of_report(frame: Frame, step: int) -> Culprit:
+    """The same of a line that takes replicas apart, of which one was reported."""
+    return Culprit(
+        file=_shown(frame),
+        line=frame.line,
+        source=_source(frame),
+        op="experimental_local_results",
+        layer=None,
+        relation=REPORT.says,
+        expected="what one replica has",
+        inputs=(),
+        step=step,
+        kind=REPORT.code,
     )
 
 

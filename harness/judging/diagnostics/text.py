@@ -64,7 +64,7 @@ def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool, 
     yield f"{paint('place', f'{label.line:>{gutter}} |')} {shown}"
     before, marks = _cells(shown[:begin]), ("^" if first else "-") * max(1, _cells(shown[begin:end]))
     room = width - gutter - 4 - before - len(marks)
-    if room >= min(len(label.text), _BESIDE_MIN):
+    if label.text and room >= min(len(label.text), _BESIDE_MIN):
         said = textwrap.wrap(label.text, room, break_long_words=False) or [""]
         yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)} {said[0]}".rstrip()
         yield from (f"{bar} {' ' * (before + len(marks))} {line}" for line in said[1:])

@@ -21,7 +21,16 @@ import msgspec
 
 from harness.evidence.sketch import sketch
 from harness.evidence.trace import Array
-from harness.evidence.watched_step import BATCHES, Op, TensorValue, WatchedStep, digest_of, form_of, write_watched
+from harness.evidence.watched_step import (
+    BATCHES,
+    Op,
+    TakenApart,
+    TensorValue,
+    WatchedStep,
+    digest_of,
+    form_of,
+    write_watched,
+)
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
@@ -84,6 +93,7 @@ class Watch:
         self._lock = threading.RLock()
         self._handles: dict[int, str] = {}
         self._targets: list[int] = []
+        self._taken_apart: list[TakenApart] = []
         self._graphs: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._graph_numbers = itertools.count(1)
         self._looked_into: set[int] = set()
@@ -103,7 +113,7 @@ class Watch:
         """Watch what the program does in this context; ends it quietly when its step is over."""
         import tensorflow as tf
         from tensorflow.python.data.ops import multi_device_iterator_ops, structured_function
-        from tensorflow.python.distribute import cross_device_utils
+        from tensorflow.python.distribute import cross_device_utils, distribute_lib
         from tensorflow.python.framework import auto_control_deps, op_callbacks
 
         def aside(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -128,6 +138,7 @@ class Watch:
             ):
                 stack.enter_context(patched(owner, name, aside))
             stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
+            stack.enter_context(patched(distribute_lib.StrategyBase, "experimental_local_results", self._taking_apart))
             for name in ("all_reduce", "batch_all_reduce", "all_gather", "all_reduce_indexed_slices"):
                 stack.enter_context(patched(cross_device_utils.CollectiveReplicaLauncher, name, self._in_any_thread))
             op_callbacks.add_op_callback(self._made)
@@ -185,6 +196,7 @@ class Watch:
                 variables=self._variables.kinds(),
                 made=self._makers.made,
                 targets=tuple(self._targets),
+                taken_apart=tuple(self._taken_apart),
                 blind=tuple(self._blind),
             ),
         )
@@ -199,6 +211,15 @@ class Watch:
 
         as_it_is: Callable[..., Any] = tf.autograph.experimental.do_not_convert(gradient)
         return as_it_is
+
+    def _taking_apart(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def take_apart(strategy: Any, value: Any) -> Any:
+            parts = original(strategy, value)
+            if not _is_silent() and (caller := self._places.caller()) is not None:
+                self._taken_apart.append(TakenApart(caller, tuple(self._tensors.get(_id(each), 0) for each in parts)))
+            return parts
+
+        return take_apart
 
     def _in_any_thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
         """Where operations are carried out at once, each replica's part of a collective has a thread of its own."""
