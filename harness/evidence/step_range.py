@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.evidence.trace import ClientTrace, Counters, RunTrace, SeenVariable, Start
+from harness.evidence.counters import Counters
+from harness.evidence.trace import ClientTrace, RunTrace, SeenVariable, Start
 
 __all__ = ["steps_between"]
 

@@ -16,10 +16,8 @@ from typing import TypeVar
 import msgspec
 
 from harness.evidence.arrays import Array
-from harness.evidence.averages import Average
+from harness.evidence.counters import Counters, GivenSeen
 from harness.evidence.memory_map import map_file, note_access, release_pages
-from harness.evidence.pipelines import Pipeline
-from harness.evidence.stand_ins import StandIn
 
 __all__ = [
     "LENGTH",
@@ -27,13 +25,10 @@ __all__ = [
     "STATISTICS",
     "Array",
     "ClientTrace",
-    "Counters",
-    "DevicePlacement",
     "DrawSeen",
     "Evaluated",
     "Final",
     "Frame",
-    "GivenSeen",
     "Header",
     "NoHeader",
     "RunTrace",
@@ -43,7 +38,6 @@ __all__ = [
     "Step",
     "Value",
     "Variable",
-    "Work",
     "chief_first",
     "frames",
     "is_statistics",
@@ -175,25 +169,6 @@ class DrawSeen(msgspec.Struct, frozen=True):
     operation: str = ""
 
 
-class GivenSeen(msgspec.Struct, frozen=True):
-    """What is to be said of the examples that a step of the run was given, next to those that one device is given.
-
-    `rows` and `own` are how many either has, and `others` how many of the run's rows one device has not in this step.
-    `mixed` is how many are put together of parts that belong to different examples; None where that cannot be told.
-    `changed` is how many are one device's but for a part, the same ones each time that they come. `again` has a number
-    of examples, how many of so many of the run had come before, and how many of so many of one device, if these are
-    fewer than chance can tell; zeros otherwise. `number` tells all examples of one device from others.
-    """
-
-    rows: int
-    own: int
-    others: int
-    mixed: int | None
-    changed: int = 0
-    again: tuple[int, int, int] = (0, 0, 0)
-    number: int = 0
-
-
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
 
@@ -290,85 +265,6 @@ class Final(msgspec.Struct, frozen=True, tag=True):
 
 OUTSIDE = -1
 """Stands for the number of a replica where gradients are taken outside of every replica."""
-
-
-class Work(msgspec.Struct, frozen=True):
-    """What the replicas of this process took part in, counted when Python runs: once a trace of a `tf.function`.
-
-    `entered` counts by replica how often its function was begun, `gradients` how often gradients were taken in it,
-    or `OUTSIDE` of all. `placed` are the devices that the program has named to `tf.device`. `combined` counts by
-    number of elements, 0 if unknown, what workers have reduced or gathered each time that it was done, and
-    `returned` what of that `Strategy.reduce` or `gather` gave back; `handed` is the part of `returned` that was
-    combined eagerly, and `contributed` a checksum of all that this process contributed eagerly. `changed` names the
-    recorded variables into which something combined has gone, as far as graphs show it. `reduced` counts the other
-    calls that combined values of replicas, whether of one worker or of several.
-    """
-
-    entered: dict[int, int] = {}
-    gradients: dict[int, int] = {}
-    combined: dict[int, int] = {}
-    returned: dict[int, int] = {}
-    reduced: int = 0
-    handed: dict[int, int] = {}
-    contributed: int = 0
-    changed: tuple[str, ...] = ()
-    placed: tuple[str, ...] = ()
-
-
-class DevicePlacement(msgspec.Struct, frozen=True):
-    """Where a client's replicas and variables stood when its program had ended.
-
-    Devices are written `GPU:0`, and those of other tasks `ps:1 CPU:0`. `replicas` are those of the local replicas, by
-    number, as the strategy has them; none for the default strategy. `there` are all that TensorFlow has. `variables`
-    has the device of each local copy of those that the program reported, if they are floating. `peak_bytes` is the most
-    that was ever in use on each GPU of the process.
-    """
-
-    replicas: tuple[str, ...] = ()
-    there: tuple[str, ...] = ()
-    variables: dict[str, tuple[str, ...]] = {}
-    peak_bytes: dict[str, int] = {}
-
-
-class Counters(msgspec.Struct, frozen=True, tag=True):
-    """What the harness counted by itself in this process.
-
-    `others` is, of a process that follows a run, at how many steps that had other examples than it was given, and
-    `all_examples` says of all steps together what `Seen.given` says of one. `tables` are lines that write a table,
-    `by_replica` those that make a value for each replica by its number, `packed` those, with their steps, that laid
-    out unlike copies, `pipelines` the data sets that were iterated, `unread` variables of which each replica has
-    its own, `averages` what was said of the global batch. `scheduled` counts closures handed to
-    `ClusterCoordinator.schedule`, `None` without one. `per_epoch`: Keras showed ends of epochs only. `retried`
-    counts closures taken back from lost workers. `unseeded` counts NumPy's generators without a seed. `work` is
-    what its replicas did. `coarsest` is, of a reference with noise, the coarsest floating dtype of its variables,
-    gradients and Keras policies: what the program computes in. `unseen` has sentences on what nobody could see,
-    `raised` those that are always told, `overwritten` those on arrays that a generator wrote over. `stand_ins` is
-    what a script's reference was told in place of the cluster's; `cut` after how many steps it was ended.
-    `unjoined` are lines of closures not joined or fetched. `state` are floats that it keeps and does not train.
-    """
-
-    scheduled: int | None = None
-    per_epoch: bool = False
-    retried: int = 0
-    unseeded: int = 0
-    work: Work | None = None
-    coarsest: str | None = None
-    unseen: tuple[str, ...] = ()
-    raised: tuple[str, ...] = ()
-    overwritten: tuple[str, ...] = ()
-    stand_ins: tuple[StandIn, ...] = ()
-    cut: int | None = None
-    placement: DevicePlacement | None = None
-    others: int = 0
-    all_examples: GivenSeen | None = None
-    unjoined: tuple[str, ...] = ()
-    tables: tuple[str, ...] = ()
-    packed: tuple[tuple[str, int], ...] = ()
-    pipelines: tuple[Pipeline, ...] = ()
-    unread: tuple[str, ...] = ()
-    averages: tuple[Average, ...] = ()
-    by_replica: tuple[str, ...] = ()
-    state: tuple[str, ...] = ()
 
 
 Frame = Header | Step | Seen | Start | Evaluated | Final | Counters

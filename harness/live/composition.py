@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import Abstained
+from harness.evidence.counters import Counters
 from harness.evidence.deposit import Training
 from harness.evidence.parts import TRACES
 from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, StepEvidence, evidence_folder, renumbered
-from harness.evidence.trace import Counters, Seen
+from harness.evidence.trace import Seen
 from harness.evidence.writing import TraceWriter
 
 __all__ = ["compose", "seen_of"]

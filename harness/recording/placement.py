@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Sequence
 from typing import Any
 
-from harness.evidence.trace import DevicePlacement
+from harness.evidence.counters import DevicePlacement
 from harness.recording.tensors import tensor_of
 
 __all__ = ["placement_of"]

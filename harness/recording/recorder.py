@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.evidence.trace import Counters, Final, Header, Step
+from harness.evidence.counters import Counters
+from harness.evidence.trace import Final, Header, Step
 from harness.evidence.writing import TraceWriter
 from harness.recording.capture import (
     capture_examples,

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from harness.evidence.trace import OUTSIDE, Work
+from harness.evidence.counters import Work
+from harness.evidence.trace import OUTSIDE
 from harness.recording.flows import Flows
 
 __all__ = ["WorkCounts", "working"]

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from harness.evidence.trace import Array, ClientTrace, Counters, Final, Header, RunTrace, Step, Value, Variable, merge
+from harness.evidence.counters import Counters
+from harness.evidence.trace import Array, ClientTrace, Final, Header, RunTrace, Step, Value, Variable, merge
 from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.evidence.averages import Average
+from harness.evidence.counters import Counters
 from harness.evidence.stand_ins import COUNT, StandIn
-from harness.evidence.trace import ClientTrace, Counters, Header, RunTrace, Seen
+from harness.evidence.trace import ClientTrace, Header, RunTrace, Seen
 from harness.judging.assumptions import with_assumptions
 from harness.judging.batch_of_average import average_of_one_replica
 from harness.judging.laws import Judgement

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace as edited
 
+from harness.evidence.counters import Counters
 from harness.evidence.stand_ins import StandIn
-from harness.evidence.trace import Counters, RunTrace, Seen
+from harness.evidence.trace import RunTrace, Seen
 from harness.judging.conditions import conditions_of
 from harness.judging.explain import explain
 from harness.judging.explain.causes import all_causes, named_causes

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from harness.evidence.counters import Counters
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
-from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.assumptions import with_assumptions
 from harness.judging.closures_collected import as_one_worker
 from harness.judging.closures_script import SingleWorkerScript

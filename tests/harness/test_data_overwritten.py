@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.evidence.trace import Counters, RunTrace
+from harness.evidence.counters import Counters
+from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import overwritten
 from harness.judging.explain import explain
 from harness.judging.laws import Case

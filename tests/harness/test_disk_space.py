@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from harness import NoRoom
-from harness.evidence.trace import Array, Counters, Header, Step, Variable, read_client
+from harness.evidence.counters import Counters
+from harness.evidence.trace import Array, Header, Step, Variable, read_client
 from harness.evidence.writing import TraceWriter
 from harness.running import reference_runs
 from simulator.capabilities.namespaces import try_namespaces

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.evidence.trace import ClientTrace, Counters, Header, RunTrace, SeenVariable, Start
+from harness.evidence.counters import Counters
+from harness.evidence.trace import ClientTrace, Header, RunTrace, SeenVariable, Start
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.tolerance import DerivedTolerance

@@ -8,18 +8,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.counters import Counters, GivenSeen
 from harness.evidence.stand_ins import StandIn
-from harness.evidence.trace import (
-    Array,
-    Counters,
-    DrawSeen,
-    GivenSeen,
-    RunTrace,
-    Seen,
-    SeenVariable,
-    Start,
-    merge,
-)
+from harness.evidence.trace import Array, DrawSeen, RunTrace, Seen, SeenVariable, Start, merge
 from harness.judging.conditions import conditions_of, not_drawn
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
 from harness.judging.per_replica import settled

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+from harness.evidence.counters import Counters
 from harness.evidence.lru_cache import LruCache
 from harness.evidence.memory_map import map_file, release_pages
 from harness.evidence.observed import history
-from harness.evidence.trace import Array, Counters, Header, Step, Variable, merge, read_client
+from harness.evidence.trace import Array, Header, Step, Variable, merge, read_client
 from harness.evidence.writing import TraceWriter
 
 MEBI = 1 << 20

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from harness import MissingHardware, StrategyCase, strategy_case, verify
-from harness.evidence.trace import DevicePlacement, RunTrace
+from harness.evidence.counters import DevicePlacement
+from harness.evidence.trace import RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import ExactTolerance
 from harness.report import Cell, Matrix

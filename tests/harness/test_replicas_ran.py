@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from harness import verify
+from harness.evidence.counters import Work
 from harness.evidence.links import LinkBytes, Links
-from harness.evidence.trace import OUTSIDE, RunTrace, Work
+from harness.evidence.trace import OUTSIDE, RunTrace
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import ExactTolerance
 from harness.judging.verdict import Verdict

@@ -15,10 +15,11 @@ from click.testing import CliRunner
 from harness import verify
 from harness.cli import _lockstep
 from harness.errors import Abstained
+from harness.evidence.counters import Counters
 from harness.evidence.independence import Touch
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
-from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, Value
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
 from harness.judging.assumptions import with_assumptions
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, judged

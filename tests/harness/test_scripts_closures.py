@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.evidence.counters import Counters
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
-from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Value
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.assumptions import with_assumptions
 from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable
 from harness.judging.laws.protocol import Finding, Judgement, judged

@@ -10,12 +10,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.evidence.counters import Counters
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed, Parts, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.restart_files import FoundFiles, note_files_found
 from harness.evidence.saves import note_saves
 from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
-from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable
 from harness.evidence.witness_values import completed_parts
 from harness.evidence.writing import write_client
 from harness.judging.assumptions import with_assumptions

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from harness import MissingHardware, strategy_case, verify
-from harness.evidence.trace import DevicePlacement, RunTrace
+from harness.evidence.counters import DevicePlacement
+from harness.evidence.trace import RunTrace
 from harness.judging.laws import Case, all_laws
 from harness.judging.tolerance import ExactTolerance
 from harness.recording.tpu_rehearsal import TpuRefused, tpu_rehearsal

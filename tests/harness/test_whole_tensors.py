@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Array, ClientTrace, Counters, Header, RunTrace, Seen, SeenVariable, Start, Value
+from harness.evidence.counters import Counters
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.tolerance import DerivedTolerance

@@ -15,11 +15,12 @@ import msgspec
 
 from harness.evidence.batch_statistics import with_means
 from harness.evidence.corrupt_values import CorruptValue
+from harness.evidence.counters import Counters
 from harness.evidence.observed import epoch_ends, moments, per_epoch
 from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
 from harness.evidence.step_range import steps_between
-from harness.evidence.trace import ClientTrace, Counters, RunTrace, Step
+from harness.evidence.trace import ClientTrace, RunTrace, Step
 from harness.evidence.witness_values import completed, completed_parts, with_seen
 from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.align.other_draws import steps_with_other_draws, told

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.evidence.trace import ClientTrace, DevicePlacement
+from harness.evidence.counters import DevicePlacement
+from harness.evidence.trace import ClientTrace
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.subject.strategies import kind_of
 from harness.subject.strategies.tpu import REHEARSED

@@ -14,10 +14,11 @@ from unittest import mock
 
 import msgspec
 
+from harness.evidence.counters import DevicePlacement
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.restart_files import note_files_found
-from harness.evidence.trace import DevicePlacement, Header
+from harness.evidence.trace import Header
 from harness.recording.autotune import leave_iterators
 from harness.recording.client import (
     Assignment,

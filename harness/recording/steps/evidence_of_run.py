@@ -7,9 +7,10 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from harness.evidence.counters import GivenSeen
 from harness.evidence.steps import GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
 from harness.evidence.steps.records import How
-from harness.evidence.trace import DrawSeen, GivenSeen, is_statistics
+from harness.evidence.trace import DrawSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are

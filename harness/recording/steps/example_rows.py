@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.trace import GivenSeen
+from harness.evidence.counters import GivenSeen
 
 if TYPE_CHECKING:
     import numpy as np

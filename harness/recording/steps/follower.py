@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
+from harness.evidence.counters import GivenSeen
 from harness.evidence.steps import (
     GIVEN,
     EvidenceReader,
@@ -20,7 +21,7 @@ from harness.evidence.steps import (
     StepPlace,
     Stored,
 )
-from harness.evidence.trace import DrawSeen, GivenSeen
+from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.draw_checks import DrawSource, Repeats
 from harness.recording.steps.example_ids import ExampleIds

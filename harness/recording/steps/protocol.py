@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from harness.evidence.counters import GivenSeen
 from harness.evidence.steps import StepPlace
-from harness.evidence.trace import DrawSeen, GivenSeen
+from harness.evidence.trace import DrawSeen
 
 __all__ = ["NamedVariable", "Steps", "Variables"]
 

@@ -1,0 +1,128 @@
+"""What is counted of a process while it trains, and what is said of its examples, its work and its devices."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.evidence.averages import Average
+from harness.evidence.pipelines import Pipeline
+from harness.evidence.stand_ins import StandIn
+
+__all__ = ["Counters", "DevicePlacement", "GivenSeen", "Work"]
+
+
+class GivenSeen(msgspec.Struct, frozen=True):
+    """What is to be said of the examples that a step of the run was given, next to those that one device is given.
+
+    Attributes:
+        rows: how many examples the run has.
+        own: how many one device has.
+        others: how many of the run's rows one device has not in this step.
+        mixed: how many are put together of parts that belong to different examples; None where that cannot be told.
+        changed: how many are one device's but for a part, the same ones each time that they come.
+        again: a number of examples, how many of so many of the run had come before, and how many of so many of one
+            device, if these are fewer than chance can tell; zeros otherwise.
+        number: tells all examples of one device from others; 0 where their shapes are not alike.
+    """
+
+    rows: int
+    own: int
+    others: int
+    mixed: int | None
+    changed: int = 0
+    again: tuple[int, int, int] = (0, 0, 0)
+    number: int = 0
+
+
+class Work(msgspec.Struct, frozen=True):
+    """What the replicas of this process took part in, counted when Python runs: once a trace of a `tf.function`.
+
+    Attributes:
+        entered: by replica how often its function was begun.
+        gradients: by replica, or `OUTSIDE` of all, how often gradients were taken.
+        combined: by number of elements, 0 if unknown, what workers have reduced or gathered each time it was done.
+        returned: what of that `Strategy.reduce` or `gather` gave back.
+        reduced: the other calls that combined values of replicas, whether of one worker or of several.
+        handed: the part of `returned` that was combined eagerly.
+        contributed: a checksum of all that this process contributed eagerly.
+        changed: names of the recorded variables into which something combined has gone, as far as graphs show it.
+        placed: the devices that the program has named to `tf.device`.
+    """
+
+    entered: dict[int, int] = {}
+    gradients: dict[int, int] = {}
+    combined: dict[int, int] = {}
+    returned: dict[int, int] = {}
+    reduced: int = 0
+    handed: dict[int, int] = {}
+    contributed: int = 0
+    changed: tuple[str, ...] = ()
+    placed: tuple[str, ...] = ()
+
+
+class DevicePlacement(msgspec.Struct, frozen=True):
+    """Where a client's replicas and variables stood when its program had ended.
+
+    Devices are written `GPU:0`, and those of other tasks `ps:1 CPU:0`. `replicas` are those of the local replicas, by
+    number, as the strategy has them; none for the default strategy. `there` are all that TensorFlow has. `variables`
+    has the device of each local copy of those that the program reported, if they are floating. `peak_bytes` is the most
+    that was ever in use on each GPU of the process.
+    """
+
+    replicas: tuple[str, ...] = ()
+    there: tuple[str, ...] = ()
+    variables: dict[str, tuple[str, ...]] = {}
+    peak_bytes: dict[str, int] = {}
+
+
+class Counters(msgspec.Struct, frozen=True, tag=True):
+    """What the harness counted by itself in this process.
+
+    Attributes:
+        scheduled: closures handed to `ClusterCoordinator.schedule`, None without a coordinator.
+        per_epoch: whether Keras showed ends of epochs only.
+        retried: closures that were taken back from lost workers.
+        unseeded: NumPy's generators without a seed.
+        work: what its replicas did.
+        coarsest: of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras policies:
+            what the program computes in.
+        unseen: sentences on what nobody could see.
+        raised: those of them that are always told.
+        overwritten: sentences on arrays that a generator wrote over.
+        stand_ins: what a script's reference was told in place of the cluster's.
+        cut: after how many steps it was ended.
+        placement: where its replicas and variables stood.
+        others: of a process that follows a run, at how many steps that had other examples than it was given.
+        all_examples: of such a process what `Seen.given` says of one step, of all together.
+        unjoined: lines of closures that were not joined or fetched.
+        tables: lines that write a table.
+        packed: lines that laid out unlike copies, with their steps.
+        pipelines: the data sets that were iterated.
+        unread: variables of which each replica has its own.
+        averages: what was said of the global batch.
+        by_replica: lines that make a value for each replica by its number.
+        state: floating variables that it keeps and does not train.
+    """
+
+    scheduled: int | None = None
+    per_epoch: bool = False
+    retried: int = 0
+    unseeded: int = 0
+    work: Work | None = None
+    coarsest: str | None = None
+    unseen: tuple[str, ...] = ()
+    raised: tuple[str, ...] = ()
+    overwritten: tuple[str, ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
+    cut: int | None = None
+    placement: DevicePlacement | None = None
+    others: int = 0
+    all_examples: GivenSeen | None = None
+    unjoined: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+    packed: tuple[tuple[str, int], ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
+    unread: tuple[str, ...] = ()
+    averages: tuple[Average, ...] = ()
+    by_replica: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
