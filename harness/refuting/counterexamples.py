@@ -73,9 +73,10 @@ def refuted(
     # It may be made for as many rows as it has.
     shown = [] if _agree(told, real) else _shown(told, even)
     shown = shown or _shown(told, uneven)
-    if not shown and (hides := told.get((*even, *real)[-1])) is not None:
-        zeros = _told(graphs, [*even, *real], program, case, seed=seed, timeout=timeout, zeros=True) or {}
-        shown = _uncovered(zeros, hides)
+    own = [each for each in (*even, *real) if each in told]
+    if own and not shown:
+        zeros = _told(graphs, own, program, case, seed=seed, timeout=timeout, zeros=True) or {}
+        shown = _uncovered(zeros, told[own[-1]])
     if not shown:
         return proof
     definite = [each for each in proof.suspects if each.definite]

@@ -26,12 +26,11 @@ class _JUnit:
             time=f"{sum(each.seconds for each in reported):.3f}",
         )
         for each in reported:
-            case = ET.SubElement(
-                suite, "testcase", classname=_name(each), name=each.strategy, time=f"{each.seconds:.3f}"
-            )
-            if (told := each.diagnostic) is not None:
+            told, named = each.diagnostic, {"classname": _plain(_name(each)), "name": _plain(each.strategy)}
+            case = ET.SubElement(suite, "testcase", named, time=f"{each.seconds:.3f}")
+            if told is not None:
                 kind = "failure" if _is_wrong(told) else "error"
-                ET.SubElement(case, kind, type=told.code, message=told.head).text = _plain(message(told))
+                ET.SubElement(case, kind, type=told.code, message=_plain(told.head)).text = _plain(message(told))
         suites = ET.Element("testsuites")
         suites.append(suite)
         ET.indent(suites)
@@ -51,7 +50,11 @@ def _name(each: ReportedVerdict) -> str:
 
 def _plain(text: str) -> str:
     """Without characters that XML 1.0 has no way to write."""
-    return "".join(each for each in text if each in "\t\n" or each >= " ")
+    return "".join(
+        each
+        for each in text
+        if each in "\t\n" or " " <= each < "\ud800" or "\ue000" <= each < "\ufffe" or each > "\uffff"
+    )
 
 
 FORMAT = _JUnit()
