@@ -167,3 +167,11 @@ def test_what_once_had_a_wrong_line_or_reason_is_blamed_rightly(name: str) -> No
     result = result_of(trial, explain=True, timeout=120.0)
     assert as_expected(result), result.text
     assert result.blame == Blame("right", "right" if trial.rules else "none")
+
+
+@pytest.mark.full  # in the quick profile tests/harness/test_noise.py moves such a gradient
+def test_what_once_was_accused_is_consistent() -> None:
+    """A gradient that is nothing but rounding, of whole numbers and constants that no noise moves."""
+    (trial,) = trials("plain_variables:right_centered_rewards@mirrored-2")
+    result = result_of(trial, explain=True, timeout=120.0)
+    assert as_expected(result), result.text

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from harness.recording.tracing import BatchOutcome
 from harness.refuting.batches import batches_of, even_shards, has_iterator, rows_of, uneven_shards
-from harness.refuting.differences import BatchDifference, first_difference_of_batch, likeness
+from harness.refuting.differences import BatchDifference, Carried, differences_of_batch, is_the_same
 from harness.relations import COARSE, NONEMPTY
 from harness.relations.proof import Counterexample, Proof, Suspect
 from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
@@ -26,8 +27,6 @@ _BATCHES_MIN = 2
 _CONTRADICTED = "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
 _WITHOUT_NOISE = "a batch differs, and it is not known by how much rounding makes it differ: with noise the step fails"
 
-_ALIKE_MIN = 0.5
-"""The cosine of two differences that have the same cause."""
 
 _Shards = tuple[int, ...]
 """How many rows each replica gets of a batch."""
@@ -38,16 +37,19 @@ class _Tried:
     """What came of a batch that was carried out.
 
     Attributes:
-        runs: in each client.
-        reference: on one device.
-        found: what differs.
+        carried: in each client, and on one device.
+        differences: by variable, the worst first.
         noisy: what came of it on one device with noise.
     """
 
-    runs: Sequence[BatchOutcome]
-    reference: BatchOutcome
-    found: BatchDifference | None
+    carried: Carried
+    differences: list[BatchDifference]
     noisy: list[BatchOutcome] = dataclasses.field(default_factory=list)
+
+    @property
+    def found(self) -> BatchDifference | None:
+        """What differs most."""
+        return next(iter(self.differences), None)
 
 
 _Told = dict[_Shards, _Tried]
@@ -76,12 +78,14 @@ def refuted(
     own = [each for each in (*even, *real) if each in told]
     if own and not shown:
         zeros = _told(graphs, own, program, case, seed=seed, timeout=timeout, zeros=True) or {}
-        shown = _uncovered(zeros, told[own[-1]])
+        shown = _uncovered(graphs, zeros, told[own[-1]])
     if not shown:
         return proof
-    definite = [each for each in proof.suspects if each.definite]
-    rest = [each for each in proof.suspects if each is not definite[0]]
-    first = dataclasses.replace(definite[0], counterexample=shown[0])
+    # Of what may be wrong that which is in the variable that is; else what is something else than it should be.
+    of_variable = (each for each in proof.suspects if each.value == f"variable {shown[0].variable!r}")
+    wrong = next(itertools.chain(of_variable, (each for each in proof.suspects if each.definite)))
+    rest = [each for each in proof.suspects if each is not wrong]
+    first = dataclasses.replace(wrong, definite=True, counterexample=shown[0])
     return dataclasses.replace(proof, status="refuted", suspects=(first, *rest))
 
 
@@ -154,7 +158,7 @@ def _told(
     for number, (lengths, reference) in enumerate(zip(every, outcomes.reference, strict=False)):
         runs = [each[number] for each in outcomes.clients if len(each) > number]
         if runs and all(each.failed is None for each in (*runs, reference)):
-            told[lengths] = _Tried(runs, reference, first_difference_of_batch(graphs, runs, reference))
+            told[lengths] = _Tried((runs, reference), differences_of_batch(graphs, (runs, reference)))
     for noise in (FIRST_SEEDS, MORE_SEEDS):
         unsure = {lengths: each for lengths, each in told.items() if each.found is not None and not each.found.is_plain}
         if not unsure:
@@ -164,7 +168,7 @@ def _told(
         for number, (lengths, tried) in enumerate(unsure.items()):
             tried.noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
             if tried.noisy:
-                tried.found = first_difference_of_batch(graphs, tried.runs, tried.reference, tried.noisy)
+                tried.differences = differences_of_batch(graphs, tried.carried, tried.noisy)
             else:  # nothing is known of this one
                 del told[lengths]
         if not told:
@@ -172,11 +176,11 @@ def _told(
     return told
 
 
-def _counterexample(told: _Told, lengths: _Shards, *, zeros: bool = False) -> Counterexample | None:
+def _counterexample(told: _Told, lengths: _Shards) -> Counterexample | None:
     """What such a batch shows to be wrong; None as well where it was not carried out."""
     if (tried := told.get(lengths)) is None or (found := tried.found) is None:
         return None
-    return Counterexample(lengths, found.value, found.expected, found.found, zeros)
+    return Counterexample(lengths, found.value, found.expected, found.found, found.variable)
 
 
 def _agree(told: _Told, shards: Sequence[_Shards]) -> bool:
@@ -184,16 +188,16 @@ def _agree(told: _Told, shards: Sequence[_Shards]) -> bool:
     return bool(shards) and all(each in told and told[each].found is None for each in shards)
 
 
-def _shown(told: _Told, shards: Sequence[_Shards], *, zeros: bool = False) -> list[Counterexample]:
+def _shown(told: _Told, shards: Sequence[_Shards]) -> list[Counterexample]:
     """The batches that show it, from the smallest on, if the largest does."""
-    found = [_counterexample(told, each, zeros=zeros) for each in shards if each in told]
+    found = [_counterexample(told, each) for each in shards if each in told]
     # Of two examples statistics may be nothing but rounding; what is wrong is so of the largest batch as well.
     if len(found) < _BATCHES_MIN or found[-1] is None:
         return []
     return [each for each in found if each is not None]
 
 
-def _uncovered(zeros: _Told, hides: _Tried) -> list[Counterexample]:
+def _uncovered(graphs: StepGraphs, zeros: _Told, own: _Tried) -> list[Counterexample]:
     """The batches of zeros that show what rounding hides in the program's own.
 
     What a step adds whatever its examples are, such as a penalty, is little beside what these add, and most of what it
@@ -202,8 +206,7 @@ def _uncovered(zeros: _Told, hides: _Tried) -> list[Counterexample]:
     """
     found = []
     for lengths, tried in zeros.items():
-        shown = _counterexample(zeros, lengths, zeros=True)
-        if shown is not None and tried.found is not None:
-            batches = (tried.runs, tried.reference), (hides.runs, hides.reference)
-            found += [shown] if likeness(tried.found.variable, *batches) >= _ALIKE_MIN else []
+        same = (each for each in tried.differences if is_the_same(graphs, each.variable, tried.carried, own.carried))
+        if (shown := next(same, None)) is not None:
+            found.append(Counterexample(lengths, shown.value, shown.expected, shown.found, shown.variable, zeros=True))
     return found if len(found) >= _BATCHES_MIN else []

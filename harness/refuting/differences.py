@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["BatchDifference", "first_difference_of_batch", "likeness"]
+__all__ = ["BatchDifference", "Carried", "differences_of_batch", "is_the_same"]
+
+Carried = tuple[Sequence[BatchOutcome], BatchOutcome]
+"""What came of a batch in each client, and on one device."""
 
 _SHARE = 1e-2
 """A difference counts from this share of what the step changes on one device: rounding is far from it."""
@@ -29,6 +32,12 @@ _BESIDE = 1e-2
 """Of what changes most, a change counts from this share on."""
 _OF_VALUE = 1e-5
 """And from this share of the value itself."""
+_ALIKE_MIN = 0.5
+"""The cosine of two differences that have the same cause."""
+_ROUNDED_MAX = 1e-6
+"""Of what a step changes most, so much may be rounding in 32 bits."""
+_ROUNDING = 1 / 8
+"""So many eps of it are it in 16 bits: over all elements of a variable roundings average out."""
 
 
 @dataclass(frozen=True)
@@ -51,26 +60,26 @@ class BatchDifference:
         return self.bounds is not None and self.bounds >= PLAIN
 
 
-def first_difference_of_batch(
-    graphs: StepGraphs, runs: Sequence[BatchOutcome], alone: BatchOutcome, noisy: Sequence[BatchOutcome] = ()
-) -> BatchDifference | None:
-    """What differs most in a variable that the program reports, or else trains; None if nothing does.
+def differences_of_batch(
+    graphs: StepGraphs, carried: Carried, noisy: Sequence[BatchOutcome] = ()
+) -> list[BatchDifference]:
+    """What differs in variables that the program reports, or else trains: of each what differs most, the worst first.
 
     Args:
         graphs: of the step.
-        runs: what came of a batch, in each client.
-        alone: on one device.
-        noisy: the same with noise of the size of rounding.
+        carried: a batch.
+        noisy: what came of it on one device with noise of the size of rounding.
     """
     import numpy as np
 
+    runs, alone = carried
     judged = {name for traced in graphs.clients for name in traced.judged}
     kinds = {each.name: each for each in graphs.clients[0].arguments if each.kind == "variable"}
     if not judged:
         judged = {name for name, kind in kinds.items() if kind.trainable}
     changes = {name: _change(alone, name) for name in alone.after if name in judged and name in alone.before}
     largest = max((_largest(each) for each in changes.values()), default=0.0)
-    found = []
+    worst: dict[str, BatchDifference] = {}
     for name, change in changes.items():
         kind = kinds.get(name)
         if kind is None or kind.synchronization == "on_read" or (kind.aggregation == "NONE" and kind.replica is None):
@@ -81,6 +90,7 @@ def first_difference_of_batch(
         moved = [_change(each, name) - change for each in noisy if name in each.after]
         own = STATE * EPS.get(alone.after[name][0].dtype, 0.0) * np.abs(expected)
         rounding = _rounding(moved, own, expected) if noisy else None
+        found = []
         for run in runs:
             if any(copy != alone.before[name][0] for copy in run.before.get(name, ())):
                 continue  # what begins otherwise says nothing of the step
@@ -90,18 +100,32 @@ def first_difference_of_batch(
                         _most(name, copy, expected, share, rounding),
                         _along(name, copy, expected, change, moved, own),
                     ]
-    return max(filter(None, found), key=lambda each: each.times, default=None)
+        if (most := max(filter(None, found), key=lambda each: each.times, default=None)) is not None:
+            worst[name] = most
+    return sorted(worst.values(), key=lambda each: -each.times)
 
 
-def likeness(
-    name: str, one: tuple[Sequence[BatchOutcome], BatchOutcome], other: tuple[Sequence[BatchOutcome], BatchOutcome]
-) -> float:
-    """The cosine of what two batches, each carried out by clients and on one device, make a variable differ by."""
-    import numpy as np
+def is_the_same(graphs: StepGraphs, name: str, one: Carried, own: Carried) -> bool:
+    """Whether a variable differs after one batch as it does after the program's own, there by more than rounding.
 
-    first, second = (_wide(runs[0], name) - _wide(reference, name) for runs, reference in (one, other))
-    lengths = length(first) * length(second)
-    return float(np.sum(first * second)) / lengths if lengths else 0.0
+    A gradient that is zero in exact arithmetic is all rounding, which may come of numbers that both batches have.
+    """
+    first, second = (_wide(runs[0], name) - _wide(reference, name) for runs, reference in (one, own))
+    both = length(first) * length(second)
+    if not both or float((first * second).sum()) < _ALIKE_MIN * both:
+        return False
+    after = own[1]
+    changed = [
+        _change(after, each) for each, (copy, *_) in after.after.items() if each in after.before and copy.dtype in EPS
+    ]
+    largest = max((length(each) / each.size**0.5 for each in changed if each.size), default=0.0)
+    return bool(length(second) / second.size**0.5 > max(_ROUNDED_MAX, _ROUNDING * _coarsest(graphs)) * largest)
+
+
+def _coarsest(graphs: StepGraphs) -> float:
+    """The eps of the coarsest dtype that the step computes in, of those with 16 bits; 0 where it does so in none."""
+    dtypes = {dtype for graph in graphs.reference.graphs for node in graph.nodes for dtype in node.dtypes}
+    return max((EPS[dtype] for dtype in dtypes & {"bfloat16", "float16"}), default=0.0)
 
 
 def _most(name: str, found: Floats, expected: Floats, share: float, rounding: Floats | None) -> BatchDifference | None:

@@ -101,22 +101,29 @@ class Under:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """A batch for which the numbers differ: how many examples each replica had, and the value that differs most.
+    """A batch for which the numbers differ, and the value that differs most.
 
-    With `zeros` their floating numbers are all zero.
+    Attributes:
+        shards: how many examples each replica had.
+        value: that differs, in words.
+        expected: what one device makes of it.
+        found: what replicas make of it.
+        variable: of which the value is.
+        zeros: whether all floating numbers of the examples are zero.
     """
 
     shards: tuple[int, ...]
     value: str
     expected: float
     found: float
+    variable: str = ""
     zeros: bool = False
 
     @property
     def text(self) -> str:
         """In a sentence."""
         parts = "+".join(map(str, self.shards))
-        of_zeros = " of zeros" if self.zeros else ""
+        of_zeros = ", with zeros for their floating numbers," if self.zeros else ""
         return f"with {parts} examples{of_zeros} {self.value} is {self.found:.6g}, on one device {self.expected:.6g}"
 
     def to_json(self) -> dict[str, Any]:
@@ -126,6 +133,7 @@ class Counterexample:
             "value": self.value,
             "expected": self.expected,
             "found": self.found,
+            "variable": self.variable,
             "zeros": self.zeros,
         }
 

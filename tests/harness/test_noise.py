@@ -28,6 +28,7 @@ _MOVED = {
     "argument of a function": ("arrays", 2),
     "operand": ("arrays", 2),
     "reduce_sum": ("sums", 8),
+    "gradient of a column": ("sums", 8),
     "mean in bfloat16": ("sums", 8 * 2**16),
     "whole sum in bfloat16": ("sums", 8 * 2**16),
     "sum in a function": ("sums", 8),
@@ -75,6 +76,7 @@ def _probe() -> dict[str, dict[str, Any]]:
 def _inside(found: dict[str, Any], silent: Callable[[], Any]) -> None:
     """What moves within TensorFlow."""
     import tensorflow as tf
+    from tensorflow.python.ops import gen_math_ops
 
     tf.random.set_seed(3)
     rows, array = tf.constant(_ROWS), np.array(_ROWS, np.float32)
@@ -95,6 +97,7 @@ def _inside(found: dict[str, Any], silent: Callable[[], Any]) -> None:
         "argument of a function": tf.function(lambda given: given)(array),
         "operand": tf.negative(array),
         "reduce_sum": tf.reduce_sum(tf.abs(rows), 0),
+        "gradient of a column": gen_math_ops.mat_mul(tf.abs(rows), tf.abs(rows[:, :1]), transpose_a=True, grad_b=True),
         "mean in bfloat16": tf.reduce_mean(tf.cast(tf.abs(rows) + tf.constant([0.0, 0.1, 0.7]), tf.bfloat16), 0),
         "whole sum in bfloat16": tf.reduce_sum(tf.constant([[100.5, 70.25], [99.5, 57.75]], tf.bfloat16), 0),
         "sum in a function": tf.function(lambda given: tf.reduce_sum(tf.abs(given), 0))(rows),

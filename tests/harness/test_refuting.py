@@ -133,7 +133,7 @@ def test_a_batch_of_zeros_shows_what_examples_hide(
     if status == "refuted":
         assert found.culprit is not None
         assert found.culprit.counterexample is not None
-        assert found.culprit.counterexample.text.startswith("with 1+1 examples of zeros")
+        assert found.culprit.counterexample.text.startswith("with 1+1 examples, with zeros")
 
 
 def _confirmed(

@@ -161,7 +161,7 @@ def test_what_the_examples_hide_is_found_with_zeros(scale: bool, status: str) ->
     proof = prove(functools.partial(_penalized, scale=scale), "mirrored-2")
     assert proof.status == status, str(proof)
     if not scale:
-        assert "with 1+1 examples of zeros" in str(proof)
+        assert "with 1+1 examples, with zeros" in str(proof)
 
 
 def _coarse(strategy: Any, record: Any, part: Any, rows: int = 16) -> None:

@@ -10,6 +10,10 @@ a mean that was taken off each of them for example; then it is the sum of their 
 Means are perturbed in coarse dtypes only, which noise in data does not reach: a mean is no gradient of anything, and
 its terms have noise already.
 
+The gradient of a matrix with one column, or one row, is such a sum for each element: it has no neighbours, which tell
+of other matrices how large terms are (see `gradients`). A reward that is centred in its group leaves nothing of what
+all of the group have in common.
+
 A result that is a whole number comes from counting: it is exact in any order, and stays. In 16 bits, where most large
 numbers are whole, that is so where all the terms are.
 """
@@ -17,7 +21,8 @@ numbers are whole, that is so where all the terms are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from harness.recording.noise.protocol import NoiseSource, eps_of, patched
@@ -34,7 +39,7 @@ _ALL_ROUNDING = 16.0
 
 @contextlib.contextmanager
 def active(source: NoiseSource) -> Iterator[None]:
-    """Perturb sums over elements in this context: `reduce_sum`, `reduce_mean`, and the gradients of biases.
+    """Perturb sums over elements in this context: `reduce_sum`, `reduce_mean`, and gradients of biases and of vectors.
 
     All code of TensorFlow calls these functions by way of their modules, eagerly, in a graph and for gradients.
     """
@@ -43,6 +48,7 @@ def active(source: NoiseSource) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for module, name in ((gen_math_ops, "_sum"), (gen_math_ops, "mean"), (gen_nn_ops, "bias_add_grad")):
             stack.enter_context(patched(module, name, _summing(source, mean=name == "mean")))
+        stack.enter_context(patched(gen_math_ops, "mat_mul", partial(_multiplying, source)))
         yield
 
 
@@ -58,27 +64,59 @@ def _summing(source: NoiseSource, *, mean: bool) -> Callable[[Callable[..., Any]
                 return found
             with source.silent():
                 terms = tf.convert_to_tensor(terms, found.dtype)
-                return _perturbed(source, found, terms, lambda squares: original(squares, *args, **options), mean=mean)
+
+                def again() -> Any:
+                    return original(tf.square(_wide(terms)), *args, **options)
+
+                return _perturbed(source, found, again, _count(terms, found), [terms], mean=mean)
 
         return summed
 
     return around
 
 
-def _perturbed(source: NoiseSource, found: Any, terms: Any, again: Callable[[Any], Any], *, mean: bool) -> Any:
-    """A sum, or a mean, of terms, with noise; `again` sums other terms in the same way.
+def _multiplying(source: NoiseSource, original: Callable[..., Any]) -> Callable[..., Any]:
+    """The product of matrices by which TensorFlow differentiates one with a vector."""
+    import tensorflow as tf
+
+    def multiplied(a: Any, b: Any, *args: Any, **options: Any) -> Any:
+        found = original(a, b, *args, **options)
+        differentiates = options.get("grad_a") or options.get("grad_b")
+        if source.is_silent or not differentiates or 1 not in found.shape or not eps_of(found.dtype.name):
+            return found
+        with source.silent():
+
+            def again() -> Any:
+                return original(tf.square(_wide(a)), tf.square(_wide(b)), *args, **options)
+
+            axis = 0 if options.get("transpose_a") else 1
+            count = tf.shape(a)[axis] if a.shape[axis] is None else float(a.shape[axis])
+            return _perturbed(source, found, again, count, [a, b])
+
+    return multiplied
+
+
+def _wide(terms: Any) -> Any:
+    """In a dtype in which the square of a number of float16 is none but zero."""
+    import tensorflow as tf
+
+    return terms if terms.dtype.size >= 4 else tf.cast(terms, tf.float32)
+
+
+def _perturbed(
+    source: NoiseSource, found: Any, again: Callable[[], Any], count: Any, terms: Sequence[Any], *, mean: bool = False
+) -> Any:
+    """A sum, or a mean, of so many terms, with noise; `again` makes the same of their squares.
 
     There are hundreds of sums in a large model, so that as little as possible is left to ops, and none is added where
     nothing is summed.
     """
     import tensorflow as tf
 
-    count = _count(terms, found)
     if isinstance(count, float) and count <= 1:
         return found
-    # The square of a number of float16 may be none.
-    wide = found.dtype if found.dtype.size >= 4 else tf.float32
-    size = tf.sqrt(tf.cast(again(tf.square(tf.cast(terms, wide))), wide))
+    size = tf.sqrt(again())
+    wide = size.dtype
     if not isinstance(count, float):
         count = tf.cast(count, wide)
     if wide == found.dtype:
@@ -86,7 +124,7 @@ def _perturbed(source: NoiseSource, found: Any, terms: Any, again: Callable[[Any
         size = tf.where(tf.abs(found) <= _ALL_ROUNDING * eps_of(wide.name) * coherent, coherent, size)
         counted = tf.round(found) == found
     else:  # in 16 bits most large results are whole numbers
-        counted = tf.reduce_all(tf.round(terms) == terms)
+        counted = tf.reduce_all([tf.reduce_all(tf.round(each) == each) for each in terms])
     size = size / count**0.5 if mean else size
     noise = lasting(source, ROUNDINGS * eps_of(found.dtype.name), found) * tf.cast(size, found.dtype)
     return found + tf.stop_gradient(tf.where(counted, tf.zeros([], found.dtype), noise))

@@ -375,3 +375,22 @@ def train_right_scaled_by_norm(strategy, record):
         return loss
 
     loop(strategy, record, replica_step, [w, b])
+
+
+def train_right_centered_rewards(strategy, record):
+    """Rewards are centred among the answers to a question: what these have in common gets a gradient of rounding."""
+    answers = 10
+    with strategy.scope():
+        w, v = tf.Variable(tf.zeros([4, 1]), name="w"), tf.Variable(tf.zeros([1, 1]), name="v")
+
+    def replica_step(x, y):
+        question = tf.repeat(tf.round(3 * tf.abs(x[:, :1])), answers, axis=0)
+        each = tf.reshape(x[:, None, :] * tf.range(1.0, answers + 1)[:, None], (-1, 4))
+        reward = tf.one_hot(tf.cast(tf.abs(y[:, 0]), tf.int32), answers) - 1.0 / answers
+        with tf.GradientTape() as tape:
+            scores = tf.reshape(each @ w + question @ v, (-1, answers))
+            loss = -tf.einsum("bk,bk->", scores, reward) / BATCH
+        descend([w, v], tape.gradient(loss, [w, v]))
+        return loss
+
+    loop(strategy, record, replica_step, [w, v])
