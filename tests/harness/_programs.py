@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BATCH", "STEPS", "commuting", "exact", "hanging", "mlp", "one_value", "silent", "worker_that"]
+__all__ = ["BATCH", "STEPS", "alone", "commuting", "exact", "hanging", "mlp", "one_value", "silent", "worker_that"]
 
 BATCH = 8
 STEPS = 4
@@ -174,6 +174,17 @@ def one_value(strategy: Any, record: Any) -> None:
     """The smallest program that every replica takes part in."""
     strategy.run(lambda: None)
     record.step(loss=1.0)
+
+
+def alone(strategy: Any, record: Any) -> None:
+    """The same training in every task, outside of the strategy's scope: right numbers, and nobody to agree with."""
+    import tensorflow as tf
+
+    w = tf.Variable(1.0, name="w")
+    strategy.run(lambda: None)
+    for _ in range(3):
+        w.assign_sub(0.25 * w)
+        record.step(loss=w * w, variables=[w])
 
 
 def worker_that(fate: str) -> Callable[[Any, Any], None]:
