@@ -70,12 +70,14 @@ def test_an_optimizer_that_is_not_saved_is_named() -> None:
     assert verdict.explanation.rule == "slots_not_restored"
 
 
+@pytest.mark.full  # in the quick profile by the command, below, as the next one
 def test_a_fault_that_never_fires_fails_the_run() -> None:
     """The program is right, and has no step 50."""
     with pytest.raises(RunFailed, match="FaultNotFired"):
         verify(training(), "multi_worker-2", faults=_plan(Kill("worker:1", step=50)), timeout=60)
 
 
+@pytest.mark.full
 def test_without_restarts_a_death_fails_the_run() -> None:
     """Nobody came to the end, so there is nothing to judge."""
     with pytest.raises(RunFailed, match="local:0"):
