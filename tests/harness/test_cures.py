@@ -80,10 +80,15 @@ def test_a_cure_is_shown_and_the_file_is_as_it_was(train: Path) -> None:
 
 
 def test_a_cure_is_written_where_that_is_asked_for(train: Path) -> None:
-    """It is what the verified copy had; JSON has the diff."""
+    """It is what the verified copy had; JSON has the diff, and the culprit with its keys."""
+    line = next(number for number, each in enumerate(train.read_text().splitlines(), 1) if "loss = " in each)
     code, output = _verify(f"{train}:train", "--fix", "--write", "--json")
     assert code == 1
-    assert _AVERAGE in json.loads(output)["cure"]["diff"]
+    found = json.loads(output)
+    assert _AVERAGE in found["cure"]["diff"]
+    assert found["culprit"].keys() >= {"file", "line", "source", "op", "layer", "relation", "expected", "inputs"}
+    assert (Path(found["culprit"]["file"]).name, found["culprit"]["line"]) == ("train.py", line)
+    assert found["looked"]["seconds"] > 0
     assert train.read_text() == _TRAIN.format(loss=_AVERAGE)
 
 

@@ -97,7 +97,8 @@ def test_skipping_an_overflow_on_one_replica_only_is_named(mistake: str, strateg
     assert _named(regression(mistake, extra="overflow"), strategy) == "local_overflow_decision"
 
 
-@pytest.mark.parametrize("extra", ["", pytest.param("norm", marks=pytest.mark.full)])
+@pytest.mark.full  # tests/harness/test_explain_steps.py has the same from recorded numbers
+@pytest.mark.parametrize("extra", ["", "norm"])
 def test_the_right_step_needs_no_explanation(extra: str) -> None:
     """The program without a mistake, under the same strategies."""
     assert _right(regression(extra=extra), "mirrored-2").explanation is None

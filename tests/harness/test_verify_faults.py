@@ -95,6 +95,9 @@ def test_one_process_can_be_killed_twice() -> None:
     assert verdict.interrupted == {"at": 6, "resumed_at": 4, "resume_strategy": "mirrored-2"}
 
 
+# In the quick profile tests/simulator/test_faults_tensorflow.py changes real numbers, and test_explain_faults.py has
+# what recorded ones break.
+@pytest.mark.full
 def test_a_wrong_number_is_noticed_by_a_law() -> None:
     """NaN in one element of a variable: the fault changes the numbers, whatever the program does."""
     fault = Nan("local:0", target="variable", step=3, name="bias:0", element=0)
