@@ -15,23 +15,10 @@ from harness.cli import _lockstep
 from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import RunFailed, UsageError
+from tests.harness._counting import train
 from tests.harness._programs import worker_that
 
-ROOT = Path(__file__).parents[2]
-TRAIN = """
-def train(strategy, record, lost=False):
-    file = record.directory / "steps"
-    done = int(file.read_text()) if file.exists() and not lost else 0
-    strategy.run(lambda: None)
-    for step in range(done, 5):
-        record.step(loss=float(step))
-        file.write_text(str(step + 1))
-    record.final(metrics={"steps": 5})
-
-
-def lost(strategy, record):
-    train(strategy, record, lost=True)
-"""
+__all__ = ["train"]
 
 
 def counting(strategy: Any, record: Any, *, fault: str = "") -> None:
@@ -45,13 +32,6 @@ def counting(strategy: Any, record: Any, *, fault: str = "") -> None:
     for step in range(done, last):
         record.step(loss=float(step))
         file.write_text(str(step + 1))
-
-
-@pytest.fixture
-def train(tmp_path: Path) -> str:
-    """A file with a program that resumes and one that does not; neither needs TensorFlow."""
-    (tmp_path / "train.py").write_text(TRAIN)
-    return str(tmp_path / "train.py")
 
 
 def _invoke(*arguments: str) -> Result:
@@ -128,7 +108,7 @@ def test_a_saved_run_is_judged_again(tmp_path: Path, train: str) -> None:
 
     A later run without interruption into the same directory is not taken for one.
     """
-    program = f"{train}:lost"
+    program = f"{train}:forgetful"
     verdict = verify(program, "mirrored-2", interrupt_at=3, resume_strategy="mirrored-4", out=tmp_path / "out")
     assert not verdict
     parts, reference, saved = load_run(tmp_path / "out")

@@ -20,7 +20,8 @@ from harness.subject.strategies import all_kinds
 from harness.verify import check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.capabilities import accelerators
-from tests.harness._programs import STEPS, commuting, exact, hanging, mlp, one_value, silent, worker_that
+from tests.harness._mistaken import commuting
+from tests.harness._programs import STEPS, exact, hanging, mlp, one_value, silent, worker_that
 from tests.harness._sharing import sharing
 
 
@@ -110,11 +111,13 @@ def test_the_smallest_wrong_programs_are_inconsistent(mistake: str, strategy: st
 
 
 def test_a_lost_update_is_inconsistent() -> None:
-    """One of eight asynchronous updates that is never scheduled shows in the variables."""
-    verdict = verify(sharing(commuting(lost=1), commuting()), "parameter_server-1w1p", tier="exact")
+    """One of eight asynchronous updates that is never scheduled, the sixth, shows in the variables, and is named."""
+    verdict = verify(commuting("lost"), "parameter_server-1w1p", tier="exact")
     assert "variables_match_reference" in _broken(verdict), str(verdict)
     assert verdict.first_divergence is not None
-    assert (verdict.first_divergence.observed, verdict.first_divergence.expected) == (35.0, 36.0)
+    assert (verdict.first_divergence.observed, verdict.first_divergence.expected) == (255.0 - 32.0, 255.0)
+    assert verdict.explanation is not None
+    assert verdict.explanation.rule == "update_lost"
 
 
 def test_8_replicas_that_agree_with_each_other_but_not_with_the_truth_are_inconsistent() -> None:

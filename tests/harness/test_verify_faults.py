@@ -16,24 +16,12 @@ from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import FaultPlan, Link, RunFailed, Topology, UsageError
 from simulator.faults import Crash, Fault, Kill, Nan
+from tests.harness._counting import train
 from tests.harness._resumable import training
 
+__all__ = ["train"]
+
 KILL = Kill("worker:1", step=5, restart="10ms")
-TRAIN = """
-def train(strategy, record):
-    file = record.directory / "steps"
-    done = int(file.read_text()) if file.exists() else 0
-    for step in range(done, 5):
-        record.step(loss=float(step))
-        file.write_text(str(step + 1))
-    record.final(metrics={"steps": 5})
-
-
-def forgetful(strategy, record):
-    for step in range(5):
-        record.step(loss=float(step))
-        (record.directory / "steps").write_text(str(step + 1))
-"""
 
 
 def _plan(*faults: Fault) -> FaultPlan:
@@ -180,13 +168,6 @@ def test_what_makes_no_sense_is_a_usage_error(strategy: str, options: dict[str, 
     """Before anything runs."""
     with pytest.raises(UsageError, match=said):
         verify(training(), strategy, **options)
-
-
-@pytest.fixture
-def train(tmp_path: Path) -> str:
-    """A file with a program that resumes and one that does not; neither needs TensorFlow."""
-    (tmp_path / "train.py").write_text(TRAIN)
-    return str(tmp_path / "train.py")
 
 
 def _command(*arguments: str) -> Any:

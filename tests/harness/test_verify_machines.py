@@ -18,7 +18,8 @@ from harness.subject.program import Program
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, TaskError, UsageError
 from simulator.faults import Kill, MachineLost, Partition
 from simulator.machines.protocol import LEFT
-from tests.harness._programs import alone, commuting, exact
+from tests.harness._mistaken import commuting
+from tests.harness._programs import alone, exact
 from tests.harness._resumable import training
 from tests.simulator.lab.machines import lab
 
@@ -268,7 +269,7 @@ def test_a_coordinator_is_judged_over_machines(monkeypatch: pytest.MonkeyPatch) 
     verdict = verify(commuting(), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
     assert verdict, str(verdict)
     assert verdict.machines == {"m0": ["chief:0"], "m1": ["worker:0", "ps:0"]}
-    wrong = verify(commuting(lost=1), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
+    wrong = verify(commuting("lost"), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
     assert not wrong
 
 
