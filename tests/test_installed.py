@@ -109,6 +109,7 @@ def test_doctor_finds_what_is_found_here(project: Path) -> None:
     told = json.loads(run_there(project, *COMMAND, "doctor", "--json").stdout)
     here = {item.name: (item.available, item.detail) for item in probe().items}
     assert {item["name"]: (item["available"], item["detail"]) for item in told["items"]} == here
+    assert told["tensorflow"]
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BATCH", "STEPS", "commuting", "exact", "hanging", "mlp", "one_value", "silent", "worker_that"]
+__all__ = ["BATCH", "STEPS", "alone", "exact", "hanging", "mlp", "one_value", "silent", "worker_that"]
 
 BATCH = 8
 STEPS = 4
@@ -67,35 +67,6 @@ def _exact(strategy: Any, record: Any, *, mistake: str, note: str) -> None:
             loss = np.nextafter(loss.numpy(), np.float32(np.inf))
         record.step(loss=loss, gradients={"w": gradients}, variables=[w], examples=seen)
     record.final(variables=[w], predictions=features @ w.numpy())
-
-
-def commuting(lost: int = 0) -> Callable[[Any, Any], None]:
-    """Updates of integers through a `ClusterCoordinator`, exact in every order; `lost` of them are never scheduled."""
-    return functools.partial(_commuting, lost=lost)
-
-
-def _commuting(strategy: Any, record: Any, *, lost: int) -> None:
-    import tensorflow as tf
-
-    with strategy.scope():
-        w = tf.Variable([0.0, 0.0], name="w")
-        updates = tf.Variable(0, dtype=tf.int64, name="updates")
-
-    @tf.function
-    def update(amount: Any) -> None:
-        w.assign_add([amount, 1.0])
-        updates.assign_add(1)
-
-    amounts = [tf.constant(float(number)) for number in range(1, 9)]
-    if isinstance(strategy, tf.distribute.ParameterServerStrategy):
-        coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
-        for amount in amounts[lost:]:
-            coordinator.schedule(update, args=(amount,))
-        coordinator.join()
-    else:
-        for amount in amounts:
-            update(amount)
-    record.step(variables=[w, updates])
 
 
 def mlp(mistake: str = "") -> Callable[[Any, Any], None]:
@@ -174,6 +145,17 @@ def one_value(strategy: Any, record: Any) -> None:
     """The smallest program that every replica takes part in."""
     strategy.run(lambda: None)
     record.step(loss=1.0)
+
+
+def alone(strategy: Any, record: Any) -> None:
+    """The same training in every task, outside of the strategy's scope: right numbers, and nobody to agree with."""
+    import tensorflow as tf
+
+    w = tf.Variable(1.0, name="w")
+    strategy.run(lambda: None)
+    for _ in range(3):
+        w.assign_sub(0.25 * w)
+        record.step(loss=w * w, variables=[w])
 
 
 def worker_that(fate: str) -> Callable[[Any, Any], None]:

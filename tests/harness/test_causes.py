@@ -282,7 +282,7 @@ def test_a_shuffle_before_the_shard_is_named_for_nearly_any_seeds(workers: int) 
     assert unnamed <= 1
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(data=st.data())
 def test_a_random_partition_has_no_cause_unless_it_is_wrong(data: st.DataObject) -> None:
     """Whoever reads which example of a global batch, nothing is amiss and nothing is named."""

@@ -9,7 +9,9 @@ from click.testing import CliRunner, Result
 
 from harness.cli import _lockstep
 from simulator.hardware.simulated import building
-from tests.harness.test_plugin_hardware import Run, run  # noqa: F401 - a fixture
+from tests.harness.test_plugin import Session, session
+
+__all__ = ["session"]
 
 TRAIN = "def train(strategy, record): ...\n"
 
@@ -45,12 +47,12 @@ def test_without_a_compiler_a_simulated_gpu_is_missing_hardware(train: Path) -> 
     building.library.cache_clear()
 
 
-def test_without_a_compiler_tests_are_skipped_or_fail(train: Path, run: Run) -> None:  # noqa: F811 - the fixture
+def test_without_a_compiler_tests_are_skipped_or_fail(train: Path, session: Session) -> None:
     """The skip has the reason, and under --require-hardware it is a failure."""
     tests = 'import pytest\n@pytest.mark.strategies("mirrored-2")\ndef test_training(strategy): pass\n'
-    result = run(tests, "--hardware=gpu-simulated")
+    result = session(tests, "--hardware=gpu-simulated")
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
         ["SKIPPED*needs 1 simulated GPU: the simulated GPU cannot be built here: there is no g*"]
     )
-    run(tests, "--hardware=gpu-simulated", "--require-hardware").assert_outcomes(errors=1)
+    session(tests, "--hardware=gpu-simulated", "--require-hardware").assert_outcomes(errors=1)

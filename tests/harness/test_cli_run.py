@@ -77,13 +77,16 @@ def test_options_after_the_program_are_its_own(program: Program) -> None:
 
 
 def test_a_crash_names_the_root_cause_first(program: Program) -> None:
-    """Exit code 3; JSON and text say who failed first, and why."""
+    """Exit code 3; JSON on stdout and text on stderr say who failed first, and why."""
     path = program(
         "import json, os, threading\n"
         "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 1: raise ValueError('shard 1 is empty')\n"
         "threading.Event().wait()"
     )
-    found = _json("--worker", "3", "--", sys.executable, path, code=3)
+    result = _run("--json", "--quiet", "--worker", "3", "--", sys.executable, path)
+    assert result.return_value == 3
+    assert result.stderr.startswith("the job failed: worker:1 failed first: Exit: ended with exit code 1: ValueError")
+    found = json.loads(result.stdout)
     assert found["root_cause"] == {
         "task": "worker:1",
         "kind": "Exit",
@@ -91,9 +94,6 @@ def test_a_crash_names_the_root_cause_first(program: Program) -> None:
     }
     assert not found["ended_well"]
     assert found["tasks"]["worker:0"]["stopped"]
-    text = _run("--quiet", "--worker", "2", "--", sys.executable, path)
-    assert text.return_value == 3
-    assert text.stderr.startswith("the job failed: worker:1 failed first: Exit: ended with exit code 1: ValueError")
 
 
 def test_json_has_the_same_keys_whatever_happens(program: Program) -> None:
@@ -209,15 +209,14 @@ def test_a_planned_kill_strikes_at_its_step(program: Program) -> None:
         "fired": True,
         "ended": [],
     }
-    text = _run("--quiet", "--worker", "2", "--restarts", "1", *fault, "--", sys.executable, path).stdout
-    assert "fault kill-1: kill struck worker:1 at step=2" in text.splitlines()
 
 
-def test_a_fault_that_does_not_strike_is_in_the_outcome(program: Program) -> None:
-    """The job fails for it, and text and data say which it was."""
+def test_a_trigger_that_never_came_names_the_count_that_was_reached(program: Program) -> None:
+    """So that a user sees whether steps are counted as expected; the fault is in the outcome of the job that failed."""
     fault = ["--fault", "kind=kill,task=worker:0,step=9"]
     found = _json("--worker", "1", *fault, "--", sys.executable, program(STEPS), code=3)
     assert [told["fired"] for told in found["faults"]] == [False]
+    assert "its trigger never came: worker:0 came to 4, counted by simulator.step()" in found["error"]
 
 
 def test_a_planned_kill_without_a_restart(program: Program) -> None:
@@ -233,13 +232,6 @@ def test_a_fault_whose_step_never_comes_fails_the_job() -> None:
     """Steps of a program that is not Python are not known: the fault cannot strike, and that is loud."""
     found = _json("--worker", "1", "--fault", "kind=kill,task=worker:0,step=2", "--", "true", code=3)
     assert "did not fire: its trigger never came: no step was counted" in found["error"]
-
-
-def test_a_trigger_that_never_came_names_the_count_that_was_reached(program: Program) -> None:
-    """So that a user sees whether steps are counted as expected."""
-    fault = ["--fault", "kind=kill,task=worker:0,step=9"]
-    found = _json("--worker", "1", *fault, "--", sys.executable, program(STEPS), code=3)
-    assert "its trigger never came: worker:0 came to 4, counted by simulator.step()" in found["error"]
 
 
 def test_devices_alone_are_one_process_without_a_config(program: Program) -> None:
@@ -289,10 +281,12 @@ def test_the_start_of_tensorflow_is_in_the_log_file(program: Program, tmp_path: 
 
 
 def test_quiet_is_quiet(program: Program) -> None:
-    """Nothing is said while the job runs, not even of a fault; without it, each fault has a line."""
+    """Nothing is said while the job runs, not even of a fault; without it, each fault has a line at once."""
     arguments = ["--worker", "1", "--restarts", "1", "--fault", "kind=kill,task=worker:0,step=2"]
     command = ["--", sys.executable, program(STEPS)]
-    assert _run("--quiet", *arguments, *command).stderr == ""
+    quiet = _run("--quiet", *arguments, *command)
+    assert quiet.stderr == ""
+    assert "fault kill-1: kill struck worker:0 at step=2" in quiet.stdout.splitlines()
     said = _run(*arguments, *command).stderr
     assert "lockstep: fault kill-1 (kill) struck worker:0 at step=2, after " in said
 

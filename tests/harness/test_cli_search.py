@@ -22,44 +22,14 @@ from harness.search.situations import Point, RunSituations
 from harness.subject.machines import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
+from tests.harness._counting import TRAIN, train
 
-TRAIN = """
-def train(strategy, record, restore=True):
-    file = record.directory / "steps"
-    done = int(file.read_text()) if file.exists() and restore else 0
-    for step in range(done, 5):
-        record.step(loss=float(step))
-        file.write_text(str(step + 1))
-    record.final(metrics={"steps": 5})
+__all__ = ["train"]
 
-
-def forgetful(strategy, record):
-    train(strategy, record, restore=False)
-
-
-def twice(strategy, record):
-    # Saves before it reports the step, so that what is done again after a death is the step after it.
-    file = record.directory / "steps"
-    done = int(file.read_text()) if file.exists() else 0
-    for step in range(done, 5):
-        record.step(loss=float(step) + (0.5 if done else 0.0))
-        file.write_text(str(step + 1))
-
-
-def broken(strategy, record):
-    raise ArithmeticError("not even undisturbed")
-"""
 OPTIONS = (
     *("--strategy", "default", "--exact", "--kinds", "kill", "--faults", "1"),
     *("--timeout", "120", "--accept", "1/1"),
 )
-
-
-@pytest.fixture
-def train(tmp_path: Path) -> str:
-    """A file with programs that need TensorFlow for their strategy only."""
-    (tmp_path / "train.py").write_text(TRAIN)
-    return str(tmp_path / "train.py")
 
 
 def _search(*arguments: str) -> Result:

@@ -18,7 +18,7 @@ from harness.culprits import with_culprit
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Step
-from harness.evidence.watched_step import Frame, TakenApart, WatchedStep
+from harness.evidence.watched_step import Frame, TakenApart
 from harness.judging.culprit import Culprit, Looked, NoCulprit, WrongReport, find_culprit
 from harness.judging.culprit.kinds import BRANCH, NO_SUM, TWICE
 from harness.judging.verdict import Verdict
@@ -90,6 +90,18 @@ def _hardest(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
     return steps.each("Sum", 5, lambda r: np.float32(r.sum()), top)
 
 
+def _found(program: Any, *shards: Any, step: int = 1, **options: Any) -> Culprit | NoCulprit:
+    """What is found in the step of a program whose replicas are given these shards."""
+    run, reference = watched(program, _X, *shards, step=step)
+    return find_culprit([run], reference, [], **options)
+
+
+def _culprit(program: Any, *shards: Any) -> Culprit:
+    found = _found(program, *shards)
+    assert isinstance(found, Culprit), found
+    return found
+
+
 @pytest.mark.parametrize(
     ("loss", "shards", "line", "word"),
     [
@@ -104,9 +116,7 @@ def _hardest(steps: Steps, rows: list[int], w: list[int]) -> list[int]:
 )
 def test_the_line_that_broke_it_is_named(loss: Any, shards: Any, line: int, word: str) -> None:
     """Seven mistakes, each by its line and by what its values prove."""
-    run, reference = watched(_program(loss), _X, *shards)
-    found = find_culprit([run], reference, [])
-    assert isinstance(found, Culprit)
+    found = _culprit(_program(loss), *shards)
     assert found.line == line
     assert word in found.relation
 
@@ -123,17 +133,14 @@ def test_the_line_that_broke_it_is_named(loss: Any, shards: Any, line: int, word
 )
 def test_a_right_program_has_no_culprit(loss: Any, factor: float, shards: Any) -> None:
     """The control: near misses of the mistakes."""
-    run, reference = watched(_program(loss, factor), _X, *shards)
-    found = find_culprit([run], reference, [])
+    found = _found(_program(loss, factor), *shards)
     assert isinstance(found, NoCulprit)
     assert "no operation was found" in found.why
 
 
 def test_a_mean_of_parts_is_the_reduction_s_line() -> None:
     """What only the run does can be the culprit too."""
-    run, reference = watched(_program(_sum, factor=0.5), _X, *_EVEN)
-    found = find_culprit([run], reference, [])
-    assert isinstance(found, Culprit)
+    found = _culprit(_program(_sum, factor=0.5), *_EVEN)
     assert (found.line, found.op, found.kind) == (9, "CollectiveReduceV2", NO_SUM.code)
     assert "not their sum" in found.relation
 
@@ -147,7 +154,7 @@ def test_what_is_the_same_in_all_replicas_is_not_added_up(factor: float, kind: s
         penalty = steps.each("L2Loss", 5, lambda w: np.float32((w**2).sum()), w)
         steps.assign(10, "w", steps.summed(9, penalty, factor))
 
-    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
+    found = _found(program, *_EVEN)
     assert getattr(found, "kind", None) == kind
     assert kind is None or (isinstance(found, Culprit) and found.line == 9)
 
@@ -236,16 +243,14 @@ def test_of_a_run_on_other_machines_no_line_is_named_that_what_was_wrong_there_d
     found = find_culprit([run], reference, [], [WrongReport(another)], elsewhere=True)
     assert isinstance(found, NoCulprit)
     assert "that run was on this machine" in found.why
-    right = find_culprit(*_one(watched(_program(_sum), _X, *_EVEN)), [], elsewhere=True)
+    right = _found(_program(_sum), *_EVEN, elsewhere=True)
     assert isinstance(right, NoCulprit)
     assert "and gives what is wrong; that run was on this machine" in right.why
 
 
 def test_a_forgotten_reduction_is_the_line_that_assigns() -> None:
     """Parts that become a variable as they are."""
-    run, reference = watched(_program(_sum, reduced=False), _X, *_EVEN)
-    found = find_culprit([run], reference, [])
-    assert isinstance(found, Culprit)
+    found = _culprit(_program(_sum, reduced=False), *_EVEN)
     assert found.line == 10
     assert "have not been added up" in found.relation
 
@@ -258,11 +263,9 @@ def test_what_replicas_keep_for_themselves_is_wrong_only_where_something_is() ->
         own = steps.each("Variance", 11, lambda x: x.var(axis=0), steps.batch)
         steps.assign(12, "variance", own, kind="on_read", aggregation="MEAN")
 
-    run, reference = watched(program, _X, *_EVEN)
-    found = find_culprit([run], reference, [])
-    assert isinstance(found, Culprit)
+    found = _culprit(program, *_EVEN)
     assert found.line == 11
-    assert isinstance(find_culprit([run], reference, [], consistent=True), NoCulprit)
+    assert isinstance(_found(program, *_EVEN, consistent=True), NoCulprit)
 
 
 def test_what_is_cast_has_the_precision_of_what_it_was_cast_from() -> None:
@@ -274,9 +277,7 @@ def test_what_is_cast_has_the_precision_of_what_it_was_cast_from() -> None:
         half = steps.each("Sum", 4, lambda r: np.float16(r.sum() / 8), rows)
         steps.assign(10, "w", steps.summed(9, steps.each("Cast", 5, np.float32, half), 0.5))
 
-    run, reference = watched(program, _X, *_EVEN)
-    found = find_culprit([run], reference, [])
-    assert isinstance(found, Culprit)
+    found = _culprit(program, *_EVEN)
     assert found.line == 9
 
 
@@ -301,8 +302,7 @@ def test_what_is_read_after_the_step_has_changed_it_does_not_begin_otherwise(
         after = steps.read(11, "w", [_W - steps.value(each) for each in change])
         steps.assign(12, "average", steps.each("Mul", 12, lambda w: np.float32(0.1) * w, after))
 
-    run, reference = watched(program, _X, *_EVEN)
-    found = find_culprit([run], reference, [])
+    found = _found(program, *_EVEN)
     assert (found.line if isinstance(found, Culprit) else None) == line, found
     assert said in getattr(found, "relation", "")
 
@@ -317,8 +317,7 @@ def test_what_a_step_began_with_sends_to_the_step_before(step: int) -> None:
         rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
         steps.assign(10, "w", steps.summed(9, _sum(steps, rows, w)))
 
-    run, reference = watched(program, _X, *_EVEN, step=step)
-    found = find_culprit([run], reference, [])
+    found = _found(program, *_EVEN, step=step)
     if step > 1:
         assert isinstance(found, NoCulprit)
         assert found.earlier
@@ -338,12 +337,11 @@ def test_a_branch_that_one_replica_takes_is_the_line_in_it() -> None:
         gradient[:taking] = steps.each("Mul", 6, lambda g: np.float32(0.1) * g, gradient[:taking])
         steps.assign(10, "w", steps.summed(9, gradient))
 
-    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
-    assert isinstance(found, Culprit)
+    found = _culprit(program, *_EVEN)
     assert found.line == 6
     assert found.kind == BRANCH.code
     assert "only replica 0 came here" in found.relation
-    alike = find_culprit(*_one(watched(functools.partial(program, everyone=True), _X, *_EVEN)), [])
+    alike = _found(functools.partial(program, everyone=True), *_EVEN)
     assert isinstance(alike, NoCulprit)
 
 
@@ -360,8 +358,7 @@ def test_a_gradient_s_factor_is_the_line_that_is_differentiated() -> None:
         total = steps.each("Sum", 8, lambda g: np.float32(g.sum()), by_row, name="gradient_tape/loss/Sum")
         steps.assign(10, "w", steps.summed(9, total))
 
-    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
-    assert isinstance(found, Culprit)
+    found = _culprit(program, *_EVEN)
     assert (found.line, found.op) == (4, "RealDiv")
 
 
@@ -378,9 +375,7 @@ def test_a_gradient_in_the_scope_of_another_is_not_taken_for_its() -> None:
         steps.assign(10, "w", steps.summed(9, total))
 
     for mean, line in (("gradient_tape/truediv", 8), ("gradient_tape/truediv/RealDiv", 4)):
-        found = find_culprit(*_one(watched(functools.partial(program, mean=mean), _X, *_EVEN)), [])
-        assert isinstance(found, Culprit)
-        assert found.line == line
+        assert _culprit(functools.partial(program, mean=mean), *_EVEN).line == line
 
 
 def test_a_mean_that_a_right_regularizer_was_added_to_is_the_line_of_its_gradient() -> None:
@@ -398,22 +393,15 @@ def test_a_mean_that_a_right_regularizer_was_added_to_is_the_line_of_its_gradien
         total = steps.each("Sum", 8, lambda g, r: np.float32((g * r).sum()), by_row, rows, name="gradient_tape/Sum")
         steps.assign(10, "w", steps.summed(9, total))
 
-    found = find_culprit(*_one(watched(program, _X, *_EVEN)), [])
-    assert isinstance(found, Culprit)
+    found = _culprit(program, *_EVEN)
     assert (found.line, found.op) == (4, "Mean")
-    right = find_culprit(*_one(watched(functools.partial(program, mean=False), _X, *_EVEN)), [])
+    right = _found(functools.partial(program, mean=False), *_EVEN)
     assert isinstance(right, NoCulprit)
-
-
-def _one(found: tuple[WatchedStep, WatchedStep]) -> tuple[list[WatchedStep], WatchedStep]:
-    run, reference = found
-    return [run], reference
 
 
 def test_other_examples_are_no_line_s_fault() -> None:
     """The ledger is who explains these."""
-    run, reference = watched(_program(_sum), _X, _X[:4], _X[:4])
-    found = find_culprit([run], reference, [])
+    found = _found(_program(_sum), _X[:4], _X[:4])
     assert isinstance(found, NoCulprit)
     assert "other examples" in found.why
 
@@ -425,26 +413,20 @@ def test_more_or_fewer_examples_are_no_line_s_fault() -> None:
         found = find_culprit([run], reference, [])
         assert isinstance(found, NoCulprit)
         assert "other examples" in found.why
-    run, reference = watched(_program(_sum), _X, _X, _X)
-    assert isinstance(find_culprit([run], reference, []), Culprit)
+    assert isinstance(_found(_program(_sum), _X, _X), Culprit)
 
 
 def test_examples_in_another_order_are_the_same_examples() -> None:
     """As datasets are sharded by elements: every other example goes to the other worker."""
-    run, reference = watched(_program(_mean), _X, _X[0::2], _X[1::2])
-    found = find_culprit([run], reference, [])
-    assert isinstance(found, Culprit)
+    found = _culprit(_program(_mean), _X[0::2], _X[1::2])
     assert found.line == 4
     assert found.inputs == ("MatMul of train.py:3 is split by examples (right)",)
-    run, reference = watched(_program(_sum), _X, _X[0::2], _X[1::2])
-    assert isinstance(find_culprit([run], reference, []), NoCulprit)
+    assert isinstance(_found(_program(_sum), _X[0::2], _X[1::2]), NoCulprit)
 
 
 def test_a_saved_verdict_knows_its_culprit() -> None:
     """`lockstep report` judges a saved run again, and shows what was found by runs that were not saved."""
-    run, reference = watched(_program(_mean), _X, *_EVEN)
-    culprit = find_culprit([run], reference, [])
-    assert isinstance(culprit, Culprit)
+    culprit = _culprit(_program(_mean), *_EVEN)
     bare = Verdict("train.py:train", "mirrored-2", ())
     told = replace(bare, looked=Looked(culprit, None, 3.5))
     saved = json.loads(json.dumps(told.to_json()))
@@ -456,9 +438,7 @@ def test_a_saved_verdict_knows_its_culprit() -> None:
 
 def test_the_page_shows_it_and_keeps_it_text() -> None:
     """A failing cell opens with the line, what happened there and what came in; markup in a program stays text."""
-    run, reference = watched(_program(_mean), _X, *_EVEN)
-    culprit = find_culprit([run], reference, [])
-    assert isinstance(culprit, Culprit)
+    culprit = _culprit(_program(_mean), *_EVEN)
     named = replace(culprit, source="loss = mean('<script>')")
     told = replace(Verdict("train.py:train", "mirrored-2", ()), looked=Looked(named, None, 3.5)).to_json()
     page = matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "FAIL", verdicts=(told,))]))

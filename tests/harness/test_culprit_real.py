@@ -1,15 +1,13 @@
-"""The culprit of real programs under real strategies."""
+"""The culprit of real programs under real strategies; in the quick profile test_cures.py and test_notebooks.py."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import verify
-from harness.cli import main
 
 _HERE = Path(__file__).name
 
@@ -178,40 +176,6 @@ def test_a_program_that_reports_nothing_has_a_culprit_too() -> None:
     verdict = verify(_silent, "mirrored-2", explain=True)
     assert verdict.culprit is not None, str(verdict)
     assert (verdict.culprit.line, verdict.culprit.step) == (_line("of nobody's report"), 1)
-
-
-def test_the_command_line_says_it_in_json(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A culprit has its keys in the object that `--json` prints."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(_TRAIN)
-    given = "lockstep verify train.py:train --strategy mirrored-2 --json --explain"
-    monkeypatch.setattr("sys.argv", given.split())
-    with pytest.raises(SystemExit) as ended:
-        main()
-    found = json.loads(capsys.readouterr().out)
-    assert ended.value.code == 1
-    assert found["culprit"].keys() >= {"file", "line", "source", "op", "layer", "relation", "expected", "inputs"}
-    assert (found["culprit"]["file"], found["culprit"]["line"]) == ("train.py", 10)
-    assert found["looked"]["seconds"] > 0
-
-
-_TRAIN = """
-import tensorflow as tf
-
-
-def train(strategy, record):
-    with strategy.scope():
-        w = tf.Variable([1.0, 2.0])
-
-    def step():
-        w.assign_sub(w * tf.cast(strategy.num_replicas_in_sync, tf.float32))
-
-    for _ in range(2):
-        strategy.run(step)
-        record.step(variables=[w])
-"""
 
 
 def _with_momentum(strategy: Any, record: Any) -> None:

@@ -69,21 +69,27 @@ def _verify(*arguments: str) -> tuple[int, str]:
 
 @pytest.mark.full  # what is written is shown as well
 def test_a_cure_is_shown_and_the_file_is_as_it_was(train: Path) -> None:
-    """The copy that is verified finds what lies beside the file."""
+    """The copy that is verified finds what lies beside the file, and with what it shows the program is consistent."""
     code, output = _verify(f"{train}:train", "--fix")
     assert code == 1
     assert "help: verified: with this change it is consistent" in output
     assert f"-            loss = {_MEAN}\n+            loss = {_AVERAGE}\n" in output
     assert train.read_text() == _TRAIN.format(loss=_MEAN)
+    train.write_text(_TRAIN.format(loss=_AVERAGE))
+    assert _verify(f"{train}:train")[0] == 0
 
 
 def test_a_cure_is_written_where_that_is_asked_for(train: Path) -> None:
-    """With it the program is consistent; JSON has the diff."""
+    """It is what the verified copy had; JSON has the diff, and the culprit with its keys."""
+    line = next(number for number, each in enumerate(train.read_text().splitlines(), 1) if "loss = " in each)
     code, output = _verify(f"{train}:train", "--fix", "--write", "--json")
     assert code == 1
-    assert _AVERAGE in json.loads(output)["cure"]["diff"]
+    found = json.loads(output)
+    assert _AVERAGE in found["cure"]["diff"]
+    assert found["culprit"].keys() >= {"file", "line", "source", "op", "layer", "relation", "expected", "inputs"}
+    assert (Path(found["culprit"]["file"]).name, found["culprit"]["line"]) == ("train.py", line)
+    assert found["looked"]["seconds"] > 0
     assert train.read_text() == _TRAIN.format(loss=_AVERAGE)
-    assert _verify(f"{train}:train")[0] == 0
 
 
 @pytest.mark.full

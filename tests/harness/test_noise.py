@@ -41,7 +41,7 @@ _MOVED = {
 
 
 def _probe() -> dict[str, dict[str, Any]]:
-    """Every number of the table and more: without noise, with it, with the opposite one, and without each seam."""
+    """Every number of the table and more: without noise, with it, with the opposite one, and without its seam."""
     import contextlib
 
     from harness.recording.noise import SEAMS, Noise
@@ -55,21 +55,23 @@ def _probe() -> dict[str, dict[str, Any]]:
         _kept: ("sums",),
     }
 
-    def run(noise: Any, *only: Callable[..., None]) -> dict[str, Any]:
+    def run(noise: Any, *about: Callable[..., None]) -> dict[str, Any]:
         found: dict[str, Any] = {}
         with contextlib.nullcontext() if noise is None else noise.active():
             silent = contextlib.nullcontext if noise is None else noise.silent
-            for part in only or parts:
+            for part in about:
                 part(found, silent)
         if noise is not None:
             found["coarsest"] = noise.coarsest
         return found
 
-    seen = {"plain": run(None), "plus": run(Noise(1)), "minus": run(Noise(-1))}
+    noises = {"plain": None, "plus": Noise(1), "minus": Noise(-1)}
+    seen = {name: run(noise, *parts) for name, noise in noises.items()}
     for seam in SEAMS:
         name = seam.__name__.rpartition(".")[2]
         others = Noise(1, [each for each in SEAMS if each is not seam])
-        seen[f"without {name}"] = run(others, *(part for part in parts if name in parts[part]))
+        if about := [part for part in parts if name in parts[part]]:
+            seen[f"without {name}"] = run(others, *about)
     return seen
 
 

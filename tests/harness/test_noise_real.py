@@ -11,10 +11,10 @@ from harness import verify
 from harness.evidence.trace import merge, read_client
 from harness.judging.laws import Case, judge_all
 from harness.judging.tolerance import DerivedTolerance
+from harness.running.reference_request import FIRST_SEEDS
 from simulator import Cluster, Topology
 
 _WRONG = 1.01
-_SEEDS = (101, -101, 102, -102)
 
 
 def _moments(strategy: Any, record: Any) -> None:
@@ -79,7 +79,7 @@ def _record(folder: str, which: dict[str, tuple[str, ...] | None]) -> None:
 
     one("plain", tf.distribute.get_strategy(), None)
     for what, seams in which.items():
-        for seed in _SEEDS:
+        for seed in FIRST_SEEDS:
             chosen = [seam for seam in SEAMS if seams is None or seam.__name__.rpartition(".")[2] in seams]
             one(f"{what}{seed}", tf.distribute.get_strategy(), Noise(seed, chosen))
     one("run", tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice()), None)
@@ -92,7 +92,7 @@ def test_statistics_of_data_are_within_the_bound_that_all_seams_give(tmp_path: P
     traces = {path.name: merge([read_client(path)]) for path in tmp_path.iterdir() if path.is_file()}
 
     def accused(what: str) -> set[str]:
-        tolerance = DerivedTolerance(traces["plain"], [traces[f"{what}{seed}"] for seed in _SEEDS])
+        tolerance = DerivedTolerance(traces["plain"], [traces[f"{what}{seed}"] for seed in FIRST_SEEDS])
         case = Case(run=traces["run"], reference=traces["plain"], tolerance=tolerance)
         return {str(finding.variable) for judgement in judge_all(case) for finding in judgement.findings}
 

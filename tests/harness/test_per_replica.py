@@ -16,7 +16,7 @@ def _train(strategy: Any, record: Any, way: str) -> None:
     import numpy as np
     import tensorflow as tf
 
-    x = np.random.default_rng(1).normal(size=(240, 4)).astype(np.float32)
+    x = np.random.default_rng(1).normal(size=(96, 4)).astype(np.float32)
     data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(12))
     own = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": getattr(tf.VariableAggregation, way)}
     with strategy.scope():

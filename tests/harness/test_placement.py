@@ -17,7 +17,8 @@ from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
 from simulator import RunFailed
 from simulator.hardware.simulated import COUNT_VARIABLE
-from tests.harness._programs import commuting, exact
+from tests.harness._mistaken import commuting
+from tests.harness._programs import exact
 from tests.harness._traces import client, step
 
 _LAW = next(law for law in all_laws() if law.id == "placed_on_devices")

@@ -64,15 +64,15 @@ def test_every_kind_is_drawn() -> None:
 
 
 @cache
-def _drawn_faults(topology: Topology, *kinds: str, count: int = 60) -> list[Fault]:
-    space = _space(topology, "swarm", *kinds)
+def _drawn_faults(topology: Topology, *kinds: str, count: int = 100) -> list[Fault]:
+    space = _space(topology, "swarm", *(kinds or ("kill", "delay", "partition")))
     return [fault for number in range(3) for plan in draw_plans(space, number, count) for fault in plan.faults]
 
 
 @pytest.mark.parametrize("topology", [WORKERS, SERVERS], ids=str)
 def test_every_trigger_is_drawn(topology: Topology) -> None:
     """Steps mostly, but also each point of a save, bytes and connections of a link, and the progress of others."""
-    faults = _drawn_faults(topology, "kill", "delay", count=100)
+    faults = _drawn_faults(topology)
     counts = Counter(fault.trigger for fault in faults)
     assert set(counts) == {"step", "phase", "bytes", "connections"}
     assert counts["step"] > len(faults) / 2
@@ -92,18 +92,20 @@ def test_what_happens_inside_a_task_waits_for_that_task() -> None:
 
 def test_parameter_servers_are_struck_like_workers_and_the_chief() -> None:
     """Each task dies in some plan, alone, with its job or with all; here only, some faults bring it back themselves."""
-    kills = _drawn_faults(SERVERS, "kill")
+    kills, of_workers = (
+        [fault for fault in _drawn_faults(topology) if fault.kind == "kill"] for topology in (SERVERS, WORKERS)
+    )
     struck = {getattr(fault, "task", ()) for fault in kills}
     assert {(task,) for task in SERVERS.tasks} | {("worker:0", "worker:1"), SERVERS.tasks} <= struck
     assert {getattr(fault, "restart", None) for fault in kills} == {None, "0s", "1s"}
-    assert {getattr(fault, "restart", None) for fault in _drawn_faults(WORKERS, "kill")} == {None}
+    assert {getattr(fault, "restart", None) for fault in of_workers} == {None}
 
 
 def test_links_of_a_parameter_server_cluster_are_those_that_are_used() -> None:
     """The chief connects to workers and ps, workers to ps; two workers have nothing to say to each other."""
     jobs = {
         tuple(str(end).partition(":")[0] for end in (fault.src, fault.dst))
-        for fault in _drawn_faults(SERVERS, "delay", "partition", "kill")
+        for fault in _drawn_faults(SERVERS)
         if fault.src
     }
     assert jobs == {("chief", "worker"), ("chief", "ps"), ("worker", "ps")}

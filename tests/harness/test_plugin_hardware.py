@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from _lockstep.verdicts import DEVICE_PROPERTY
+from tests.harness.test_plugin import Session, session
 
-ROOT = Path(__file__).parents[2]
-Run = Callable[..., pytest.RunResult]
+__all__ = ["session"]
 
 SOMEWHERE = """
 import pytest
@@ -34,56 +31,41 @@ def test_one_is_simulated(): pass
 """
 
 
-@pytest.fixture
-def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Write a test file and run pytest on it, with the plugin, in a process of its own."""
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    for name in ("LOCKSTEP_CACHE", "PYTEST_ADDOPTS"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(tests: str, *options: str) -> pytest.RunResult:
-        pytester.makepyfile(test_sample=tests)
-        plugins = ("-p", "harness.plugin", "-p", "no:cacheprovider", "-p", "no:hypothesispytest")
-        return pytester.runpytest_subprocess(*plugins, "-rA", "--strict-markers", *options, timeout=120)
-
-    return run
-
-
-def test_a_session_that_was_to_run_on_gpus_and_did_not_has_failed(run: Run) -> None:
+def test_a_session_that_was_to_run_on_gpus_and_did_not_has_failed(session: Session) -> None:
     """Every test may have passed; the matrix says what the tasks themselves computed on."""
     strict = ("--hardware=gpu", "--require-hardware", "-k", "training")
-    result = run(SOMEWHERE.format(devices=["cpu:2"]), *strict)
+    result = session(SOMEWHERE.format(devices=["cpu:2"]), *strict)
     result.assert_outcomes(passed=1, deselected=2)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["lockstep: --require-hardware with --hardware=gpu, and no verdict was reached on *"])
     simulated = SOMEWHERE.format(devices=["GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off"])
-    assert run(simulated, *strict).ret == pytest.ExitCode.TESTS_FAILED
-    result = run(SOMEWHERE.format(devices=["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]), *strict)
+    assert session(simulated, *strict).ret == pytest.ExitCode.TESTS_FAILED
+    result = session(SOMEWHERE.format(devices=["GPU 0: NVIDIA H100", "GPU 1: NVIDIA H100"]), *strict)
     assert result.ret == pytest.ExitCode.OK
     result.stdout.fnmatch_lines(["hardware gpu; cells by what their tasks computed on: 1 on NVIDIA H100"])
 
 
-def test_other_tests_may_say_what_they_have_run_on(run: Run) -> None:
+def test_other_tests_may_say_what_they_have_run_on(session: Session) -> None:
     """Those that reach no verdict, as tests of TensorFlow's own; a session of them has run on GPUs too."""
     tests = f'def test_training(record_property): record_property("{DEVICE_PROPERTY}", "GPU 0: NVIDIA H100")'
-    result = run(tests, "--hardware=gpu", "--require-hardware")
+    result = session(tests, "--hardware=gpu", "--require-hardware")
     result.assert_outcomes(passed=1)
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_what_does_not_compute_on_tpus_is_skipped_there(run: Run) -> None:
+def test_what_does_not_compute_on_tpus_is_skipped_there(session: Session) -> None:
     """Also where missing hardware is a failure, since no machine would change that; a rehearsal needs no TPU."""
     tests = 'import pytest\n@pytest.mark.strategies("mirrored-2", "tpu")\ndef test_training(strategy): pass\n'
-    result = run(tests, "--hardware=tpu-rehearsed", "--require-hardware")
+    result = session(tests, "--hardware=tpu-rehearsed", "--require-hardware")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["SKIPPED*mirrored-2 does not compute on TPUs; strategy tpu does"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED  # no verdict was reached
 
 
-def test_who_accepts_simulated_gpus_says_so(run: Run) -> None:
+def test_who_accepts_simulated_gpus_says_so(session: Session) -> None:
     """They are counted apart, and a session may be all simulated."""
     told = SOMEWHERE.format(devices=["GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 off"])
-    result = run(told, "--hardware=gpu-simulated")
+    result = session(told, "--hardware=gpu-simulated")
     result.assert_outcomes(passed=2, skipped=1)
     shown = "hardware gpu-simulated; cells by what their tasks computed on: 1 on SIMULATED GPU (host memory, *"
     result.stdout.fnmatch_lines_random([shown, "SKIPPED*needs 2 simulated GPUs, this machine has 1"])

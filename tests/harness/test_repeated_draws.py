@@ -19,7 +19,7 @@ import numpy as np
 import tensorflow as tf
 
 strategy = tf.distribute.MirroredStrategy()
-x = np.random.default_rng(7).normal(size=(48, 5)).astype("float32")
+x = np.random.default_rng(7).normal(size=(32, 5)).astype("float32")
 with strategy.scope():
     w = tf.Variable(tf.zeros([5]), name="w")
     done = tf.Variable(0, dtype=tf.int64, name="done", trainable=False)

@@ -124,9 +124,8 @@ def test_a_training_on_one_device_is_not_one_of_several_replicas(program: Any, s
 def test_11_workers_that_combine_only_what_they_report_are_not_one_training(program: Any) -> None:
     """All numbers are right and bytes are exchanged, but no variable depends on another worker."""
     verdict = verify(program, "multi_worker-2", tier="exact")
-    assert "tasks_connected" in _broken(verdict), str(verdict)
+    assert {"tasks_connected"} <= _broken(verdict) <= {"tasks_connected", "replicas_ran"}, str(verdict)
     assert "no more than was reported" in str(verdict)
-    assert verify(program, "default", tier="exact")
 
 
 @pytest.mark.full

@@ -132,6 +132,7 @@ def test_a_right_script_is_consistent_and_leaves_nothing(place: Path) -> None:
     assert sorted(path.name for path in place.iterdir()) == ["train.py"]
 
 
+@pytest.mark.full  # in the quick profile test_scripts_unnamed.py has one
 def test_a_wrong_script_is_inconsistent(place: Path) -> None:
     """The mean of each replica's own examples, summed over the replicas."""
     (place / "train.py").write_text(LOOP.replace("** 2) / BATCH", "** 2) / len(x)"))

@@ -46,6 +46,9 @@ def test_variables_without_names_are_paired(tmp_path: Path, monkeypatch: pytest.
     verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
     assert next(law for law in verdict.judgements if law.law == "begins_alike").status == "held"
+    if wrong:
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "loss_times_replicas"
 
 
 _ACCUMULATING = """

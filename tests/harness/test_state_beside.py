@@ -9,17 +9,19 @@ from tests.harness._averages import averaging, centred, counting, pipeline, resu
 
 
 @pytest.mark.parametrize(
-    ("where", "reports"),
+    ("where", "reports", "often"),
     [
-        ("python", True),
-        ("replica", False),
+        ("python", True, True),
+        ("replica", False, True),
+        ("replica", False, False),  # right, as is the first one's twin
         *(
-            pytest.param(where, reports, marks=pytest.mark.full)
+            pytest.param(where, reports, often, marks=pytest.mark.full)
             for where, reports in [("python", False), ("graph", False), ("graph", True), ("replica", True)]
+            for often in (False, True)
         ),
+        pytest.param("python", True, False, marks=pytest.mark.full),
     ],
 )
-@pytest.mark.parametrize("often", [False, True])
 def test_an_average_or_a_count_that_counts_replicas_is_found(where: str, reports: bool, often: bool) -> None:
     """Whatever changes it, and whether the program reports its weights or nothing."""
     program = averaging(where, often=often, reports=reports)

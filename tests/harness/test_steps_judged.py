@@ -15,7 +15,6 @@ from harness import verify
 from harness.cli import _lockstep
 from harness.judging.verdict import Verdict
 from tests.harness._evaluating import evaluating
-from tests.harness._programs import mlp
 from tests.harness._random_steps import MISTAKES, random_resuming, random_steps, random_weights
 from tests.harness._sharing import sharing
 from tests.harness._wrong_steps import STEPS, halving, logistic, sgd_fit, with_momentum
@@ -28,11 +27,6 @@ def _steps(verdict: Verdict) -> tuple[list[int], int]:
     return found["wrong_steps"], found["right_steps"]
 
 
-def _ratio(verdict: Verdict) -> float:
-    assert verdict.worst_ratio is not None
-    return verdict.worst_ratio
-
-
 @pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("multi_worker-2", marks=pytest.mark.full)])
 def test_a_mistake_at_two_steps_is_wrong_at_these_two(strategy: str) -> None:
     """And at no other, though each of the two leaves a wrong variable behind."""
@@ -40,16 +34,6 @@ def test_a_mistake_at_two_steps_is_wrong_at_these_two(strategy: str) -> None:
     verdict = verify(program, strategy, tier="exact", forced=True)
     assert _steps(verdict) == ([*_WRONG], STEPS - len(_WRONG)), str(verdict)
     assert "steps 3 and 7 are wrong by themselves, 8 steps agree" in str(verdict)
-
-
-@pytest.mark.full  # the steps that are right show it too
-@pytest.mark.parametrize("strategy", ["mirrored-2", "multi_worker-2"])
-def test_a_right_program_is_consistent(strategy: str) -> None:
-    """A real model is far within its bounds."""
-    verdict = verify(mlp(), strategy)
-    assert verdict, str(verdict)
-    assert 0 < _ratio(verdict) <= 1
-    assert verdict.notes == ()
 
 
 @pytest.mark.full  # the wrong steps of other programs show it too

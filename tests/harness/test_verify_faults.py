@@ -16,24 +16,12 @@ from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import FaultPlan, Link, RunFailed, Topology, UsageError
 from simulator.faults import Crash, Fault, Kill, Nan
+from tests.harness._counting import train
 from tests.harness._resumable import training
 
+__all__ = ["train"]
+
 KILL = Kill("worker:1", step=5, restart="10ms")
-TRAIN = """
-def train(strategy, record):
-    file = record.directory / "steps"
-    done = int(file.read_text()) if file.exists() else 0
-    for step in range(done, 5):
-        record.step(loss=float(step))
-        file.write_text(str(step + 1))
-    record.final(metrics={"steps": 5})
-
-
-def forgetful(strategy, record):
-    for step in range(5):
-        record.step(loss=float(step))
-        (record.directory / "steps").write_text(str(step + 1))
-"""
 
 
 def _plan(*faults: Fault) -> FaultPlan:
@@ -70,12 +58,14 @@ def test_an_optimizer_that_is_not_saved_is_named() -> None:
     assert verdict.explanation.rule == "slots_not_restored"
 
 
+@pytest.mark.full  # in the quick profile by the command, below, as the next one
 def test_a_fault_that_never_fires_fails_the_run() -> None:
     """The program is right, and has no step 50."""
     with pytest.raises(RunFailed, match="FaultNotFired"):
         verify(training(), "multi_worker-2", faults=_plan(Kill("worker:1", step=50)), timeout=60)
 
 
+@pytest.mark.full
 def test_without_restarts_a_death_fails_the_run() -> None:
     """Nobody came to the end, so there is nothing to judge."""
     with pytest.raises(RunFailed, match="local:0"):
@@ -93,6 +83,9 @@ def test_one_process_can_be_killed_twice() -> None:
     assert verdict.interrupted == {"at": 6, "resumed_at": 4, "resume_strategy": "mirrored-2"}
 
 
+# In the quick profile tests/simulator/test_faults_tensorflow.py changes real numbers, and test_explain_faults.py has
+# what recorded ones break.
+@pytest.mark.full
 def test_a_wrong_number_is_noticed_by_a_law() -> None:
     """NaN in one element of a variable: the fault changes the numbers, whatever the program does."""
     fault = Nan("local:0", target="variable", step=3, name="bias:0", element=0)
@@ -175,13 +168,6 @@ def test_what_makes_no_sense_is_a_usage_error(strategy: str, options: dict[str, 
     """Before anything runs."""
     with pytest.raises(UsageError, match=said):
         verify(training(), strategy, **options)
-
-
-@pytest.fixture
-def train(tmp_path: Path) -> str:
-    """A file with a program that resumes and one that does not; neither needs TensorFlow."""
-    (tmp_path / "train.py").write_text(TRAIN)
-    return str(tmp_path / "train.py")
 
 
 def _command(*arguments: str) -> Any:

@@ -18,7 +18,8 @@ from harness.subject.program import Program
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, TaskError, UsageError
 from simulator.faults import Kill, MachineLost, Partition
 from simulator.machines.protocol import LEFT
-from tests.harness._programs import commuting, exact
+from tests.harness._mistaken import commuting
+from tests.harness._programs import alone, exact
 from tests.harness._resumable import training
 from tests.simulator.lab.machines import lab
 
@@ -251,22 +252,11 @@ def test_a_training_under_faults_is_judged_over_machines(
     assert {task["incarnation"] for task in verdict.tasks.values()} == {1}
 
 
-def _apart(strategy: Any, record: Any) -> None:
-    """The same training in every task, with nobody to agree with."""
-    import tensorflow as tf
-
-    w = tf.Variable(1.0, name="w")
-    strategy.run(lambda: None)
-    for _ in range(3):
-        w.assign_sub(0.25 * w)
-        record.step(loss=w * w, variables=[w])
-
-
 @pytest.mark.full
 def test_workers_that_train_apart_are_found_over_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     """By what went between their machines, which is too little."""
     monkeypatch.chdir(ROOT)
-    verdict = verify(_apart, "multi_worker-2", tier="exact", machines=TWO)
+    verdict = verify(alone, "multi_worker-2", tier="exact", machines=TWO)
     assert not verdict
     assert {law.law for law in verdict.judgements if law.status == "broken"} == {"tasks_connected"}
 
@@ -279,7 +269,7 @@ def test_a_coordinator_is_judged_over_machines(monkeypatch: pytest.MonkeyPatch) 
     verdict = verify(commuting(), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
     assert verdict, str(verdict)
     assert verdict.machines == {"m0": ["chief:0"], "m1": ["worker:0", "ps:0"]}
-    wrong = verify(commuting(lost=1), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
+    wrong = verify(commuting("lost"), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
     assert not wrong
 
 

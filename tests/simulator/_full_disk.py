@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator import Cluster, LockstepError, RunFailed, Topology
+from tests.simulator._faults import own_agent
 
 __all__ = ["main"]
 
@@ -45,10 +46,7 @@ def _fill(disk: Path) -> int:
 
 
 def _fill_and_wait(disk: str) -> None:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     if agent.spec.task == "worker:1":
         _fill(Path(disk))
         for number in range(1, 1000):

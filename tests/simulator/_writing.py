@@ -7,7 +7,7 @@ from typing import Any
 
 from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
-from tests.simulator._faults import plan_of
+from tests.simulator._faults import own_agent, plan_of
 
 __all__ = ["main"]
 
@@ -34,10 +34,7 @@ def main(disk: Path, fault: str) -> dict[str, Any]:
 
 def _write_often(directory: str, count: int) -> list[str]:
     """Write 100 KiB in each step and remove it again; `ok`, or the number of the error."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     seen = []
     path = Path(directory, agent.spec.task)
     for number in range(1, count + 1):

@@ -17,6 +17,7 @@ from simulator.journal.journal import Journal, read_journal
 from simulator.run import departures
 from simulator.run.departures import Departures
 from simulator.run.task import Task
+from tests.simulator._faults import own_agent
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, Topology(worker=2), preload=(), timeout=60)
@@ -25,10 +26,7 @@ _CONNECTIONS: list[socket.socket] = []
 
 def _uneven(place: str) -> int:
     """worker:1 makes four steps and returns, worker:0 a fifth, in which it waits for a byte of worker:1."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     leaves = agent.spec.task == "worker:1"
     connection = _accepted(Path(place)) if leaves else _opened(Path(place))
     # As those of TensorFlow, it is open for as long as the process lives.

@@ -29,7 +29,7 @@ from simulator.faults import (
 )
 from simulator.faults.injector.strike import Strike
 from tests._ended import has_ended
-from tests.simulator._faults import events, plan_of, run_steps, steps
+from tests.simulator._faults import events, own_agent, plan_of, run_steps, steps
 
 
 def _effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -183,10 +183,7 @@ def test_late_start_keeps_the_program_from_beginning(tmp_path: Path) -> None:
 
 def _write_often(directory: str, count: int) -> list[str]:
     """Write 100 KiB after each step; the outcome of each."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     seen = []
     for number in range(1, count + 1):
         try:
@@ -256,10 +253,7 @@ def test_oom_that_is_never_refused_anything_has_no_effect(tmp_path: Path) -> Non
 
 def _allocate(count: int) -> list[bool]:
     """Ask for 200 MB after each step; whether it was had."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     had = []
     for number in range(1, count + 1):
         try:
@@ -313,10 +307,7 @@ def test_torn_checkpoint_damages_the_newest_file(tmp_path: Path, options: dict[s
 
 def _log(count: int) -> None:
     """Write a line in each step, and before it when that is."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     for number in range(1, count + 1):
         os.write(1, f"{number} {time.monotonic()}\nloss at {number}\n".encode())
         agent.step(number)
@@ -385,10 +376,7 @@ def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:
     """Another task's failure ends the run: the stopped one is continued, and nothing is left."""
 
     def body() -> None:
-        from simulator.agent import current
-
-        agent = current()
-        assert agent is not None
+        agent = own_agent()
         agent.step(1)
         if agent.spec.task == "worker:0":
             agent.gate("step:2")

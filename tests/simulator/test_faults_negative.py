@@ -24,7 +24,7 @@ from simulator.faults import (
     Slow,
     TornCheckpoint,
 )
-from tests.simulator._faults import events, plan_of, run_steps
+from tests.simulator._faults import events, own_agent, plan_of, run_steps
 
 # One of each kind, with a trigger that never comes.
 NEVER = [
@@ -67,10 +67,7 @@ def test_a_fault_that_cannot_fire_fails_the_run(tmp_path: Path, fault: str) -> N
 
 def _survive() -> None:
     """Catch whatever the agent raises, as a program with a bare `except` does."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     for number in range(1, 5):
         try:
             agent.step(number)
@@ -116,10 +113,7 @@ def test_a_restart_that_the_run_does_not_live_to_see_is_waited_for(tmp_path: Pat
 
 def _never_again() -> None:
     """worker:1 announces three steps, and then nothing any more."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     for number in range(1, 4):
         agent.step(number)
     if agent.spec.task == "worker:1":
@@ -140,10 +134,7 @@ def test_a_failure_that_nobody_planned_is_still_one(tmp_path: Path) -> None:
     """A planned death of one task does not excuse another's."""
 
     def body() -> None:
-        from simulator.agent import current
-
-        agent = current()
-        assert agent is not None
+        agent = own_agent()
         agent.step(1)
         raise ValueError("own failure")
 

@@ -10,7 +10,7 @@ import pytest
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, Topology
 from simulator.faults import Bitflip, Crash, Kill, Nan, Pause, Preempt
 from simulator.faults.history import canonical_history
-from tests.simulator._faults import events, plan_of
+from tests.simulator._faults import events, own_agent, plan_of
 
 WORKERS = Topology(worker=2)
 LOCAL = Topology(devices="cpu:2")
@@ -25,10 +25,7 @@ def _train(directory: str, count: int) -> dict[str, Any]:
     """Gradient descent on |v|² + w² with a save by every worker in each step, resumed from the chief's checkpoint."""
     import tensorflow as tf
 
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     if agent.spec.task == "local:0":
         strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     else:

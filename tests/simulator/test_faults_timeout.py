@@ -10,15 +10,13 @@ import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, Topology, UsageError
 from simulator.faults import DiskFull, Kill, LateStart, Nan, Pause, Preempt, Slow
-from tests.simulator._faults import plan_of, steps
+from tests.simulator._faults import own_agent, plan_of, steps
 
 # What a run may take beyond its timeout: stacks of its tasks, a last look at its faults, and the end of its processes.
 _SECONDS_OVER_MAX = 12.0
 
 
-def _ends(
-    plan: FaultPlan, body: object, *args: object, timeout: float = 1.0, workers: int = 2
-) -> tuple[RunFailed, float]:
+def _ends(plan: FaultPlan, body: object, *args: object, timeout: float = 1.0) -> tuple[RunFailed, float]:
     with (
         Cluster(Topology(worker=2), preload=(), timeout=timeout, faults=plan) as cluster,
         cluster.start(body, *args) as run,  # type: ignore[arg-type]
@@ -45,10 +43,7 @@ def test_a_step_that_cannot_come_any_more_is_not_waited_for() -> None:
 
 
 def _worker_0_steps() -> None:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     if agent.spec.task == "worker:0":
         steps(3, 0.1)
 

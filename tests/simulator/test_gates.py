@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from simulator import Cluster, Topology, UsageError
+from tests.simulator._faults import own_agent
 
 bare = partial(Cluster, preload=(), timeout=30)
 
 
 def _three_steps(directory: Path) -> int:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     for number in range(1, 4):
         (directory / f"{agent.spec.task}-{number}").touch()
         agent.step(number)

@@ -23,6 +23,7 @@ from simulator.helpers.doorkeeper import Descriptor
 from simulator.network import hosts
 from simulator.network.hosts import Hosts
 from simulator.wire.hosts import plan_hosts
+from tests.simulator._faults import own_agent
 from tests.simulator._hosts import around, hosts_or_skip, stream
 from tests.simulator._wire import eventually
 
@@ -247,10 +248,7 @@ def test_a_restarted_task_comes_back_to_its_host() -> None:
     """The next incarnation has the same name and address."""
 
     def once() -> str:
-        from simulator.agent import current
-
-        agent = current()
-        assert agent is not None
+        agent = own_agent()
         agent.step(1)
         return f"{socket.gethostname()} {agent.spec.incarnation}"
 

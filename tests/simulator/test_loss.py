@@ -55,7 +55,7 @@ def test_probes_are_no_traffic() -> None:
         cluster.set_gate("worker:0", "step:0")
         with cluster.start(len, "") as run:
             assert run.wait_gate("worker:0", "step:0")
-            for _ in range(20):
+            for _ in range(5):
                 run.network.probe("worker:0", "worker:1", 10.0)
             run.open_gate("worker:0")
             with pytest.raises(RunFailed, match="nothing came by on link"):

@@ -18,7 +18,7 @@ from simulator.faults import Delay, Fault, MachineLost, Partition, Rate
 from simulator.helpers.relay.door import request
 from simulator.network.network import summed
 from simulator.wire.network import LinkCounters
-from tests.simulator._faults import connect, events, plan_of, talk
+from tests.simulator._faults import connect, events, own_agent, plan_of, talk
 from tests.simulator._wire import eventually, exactly
 from tests.simulator.test_machines_lost import SHORT
 
@@ -97,10 +97,7 @@ def test_a_fault_of_a_link_without_traffic_is_none(tmp_path: Path) -> None:
 
 
 def _talk_of_two(count: int, seconds: float) -> int:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     return 0 if agent.spec.task == "worker:2" else talk(count, seconds)
 
 

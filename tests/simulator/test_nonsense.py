@@ -20,6 +20,7 @@ from simulator.journal import read_journal
 from simulator.machines.local.connection import Connection
 from simulator.wire import control, framing
 from tests._ended import has_ended
+from tests.simulator._faults import own_agent
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=20)
@@ -41,10 +42,7 @@ NONSENSE = {
 
 def _says(data: bytes, *, own: bool) -> None:
     """Worker 1 sends this, on its agent's connection or on one of its own, and waits as worker 0 does."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     if agent.spec.task == "worker:1":
         wire = agent._connection if own else socket.socket(socket.AF_UNIX)
         if not own:
@@ -152,10 +150,7 @@ def test_a_result_that_cannot_be_read_names_its_task() -> None:
     """Reading it runs code, which may raise anything."""
 
     def body() -> Any:
-        from simulator.agent import current
-
-        agent = current()
-        assert agent is not None
+        agent = own_agent()
         return _Unreadable() if agent.spec.task == "worker:1" else "well"
 
     with bare(Topology(worker=2)) as cluster, pytest.raises(RunFailed) as caught:

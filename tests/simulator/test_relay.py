@@ -25,7 +25,6 @@ from tests._ended import has_ended
 from tests.simulator._wire import Refused, Wire, eventually, exactly, is_reset, is_silent, least, wire
 
 FORTH = {"src": "worker:0", "dst": "worker:1", "one_way": True}
-BACK = {"src": "worker:1", "dst": "worker:0", "one_way": True}
 
 
 @pytest.fixture(scope="module")

@@ -22,7 +22,7 @@ from simulator.faults.history import canonical_history
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 from tests.simulator._fake_saves import checkpoints, run_one, saves_of, train, write_fakes
-from tests.simulator._faults import plan_of
+from tests.simulator._faults import own_agent, plan_of
 
 MANAGER, CHECKPOINT = "tf.train.CheckpointManager", "tf.train.Checkpoint"
 
@@ -38,10 +38,7 @@ def _short(event: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _nested(fakes: str, directory: str) -> None:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     checkpoint, manager = checkpoints(fakes)
     os.chdir(directory)
     own = checkpoint()

@@ -145,19 +145,21 @@ def test_every_kind_of_save_is_an_event(tmp_path: Path, way: str) -> None:
 
 
 def test_real_saves_are_in_the_history(tmp_path: Path) -> None:
-    """The same program twice has one history, and one that saves once more another."""
-    histories = []
-    for name, code in (("a", TENSORFLOW), ("b", TENSORFLOW), ("c", TENSORFLOW + "checkpoint.save('more')\n")):
+    """A program that saves once more has one line more in its history, and all others as before."""
+    histories: list[list[str]] = []
+    for name, code in (("a", TENSORFLOW), ("b", TENSORFLOW + "checkpoint.save('more')\n")):
         _run_as("function", code, tmp_path / name)
-        histories.append(canonical_history(tmp_path / name / "out" / "0" / "journal.jsonl"))
-    assert histories[0] == histories[1] != histories[2]
-    assert set(histories[2]) - set(histories[0]) == {"worker:0: saved more-3 by tf.train.Checkpoint.save"}
+        histories.append([*canonical_history(tmp_path / name / "out" / "0" / "journal.jsonl")])
+    first, second = histories
+    second.remove("worker:0: saved more-3 by tf.train.Checkpoint.save")
+    assert first == second
 
 
 @pytest.mark.parametrize("package", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 def test_phases_are_points_of_every_kind_of_save(tmp_path: Path, package: str) -> None:
     """A fault waits for the second save of a model to a `.keras` file, which goes through no checkpoint."""
-    code = KERAS.format(package=package).replace("callbacks=callbacks", "callbacks=callbacks[:1]")
+    code = KERAS.format(package=package).partition("model.save(")[0]
+    code = code.replace("callbacks=callbacks", "callbacks=callbacks[:1]")
     plan = plan_of(Crash("worker:0", how="exit", code=7, phase="before_save", nth=2, restart="0s"))
     _run_as("function", code, tmp_path, faults=plan)
     events = saves_of(tmp_path / "out")

@@ -14,6 +14,7 @@ from simulator.machines.placement import Placement, at_once, placed
 from simulator.machines.protocol import Machine, MachineFacts
 from simulator.run.options import Options
 from simulator.run.starter import Starter
+from tests.simulator._faults import own_agent
 
 TASKS = Topology(worker=3, ps=1, chief=1).tasks
 
@@ -80,10 +81,7 @@ def test_alone_there_is_one_local_machine() -> None:
     """Whose tasks have the cores to themselves."""
 
     def body() -> Any:
-        from simulator.agent import current
-
-        agent = current()
-        assert agent is not None
+        agent = own_agent()
         return agent.spec.rank
 
     with Cluster(Topology(worker=2), preload=(), timeout=30) as cluster:
