@@ -7,11 +7,6 @@ import pytest
 from harness import StrategyCase, Verdict, verify
 from scenarios.programs import models, normalizing
 
-REPLICATED = pytest.mark.strategies(
-    "mirrored-3",
-    "multi_worker-2",
-    full=("multi_worker-2x2",),
-)
 # For what differs little from its neighbours: one strategy in the quick profile.
 REPLICATED_ONCE = pytest.mark.strategies(
     "mirrored-3",
@@ -27,7 +22,8 @@ def _broken(verdict: Verdict) -> set[str]:
     return {finding.law for finding in verdict.findings}
 
 
-@REPLICATED
+# In one process the quick profile has uneven and masked batches, below, which ask for more.
+@pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
 @pytest.mark.parametrize("loop", ["keras3_loop:synchronized", "tf_keras_loop:synchronized"])
 def test_synchronized(strategy: StrategyCase, loop: str) -> None:
     """`synchronized=True` trains, and keeps moving statistics, as one device does."""

@@ -93,12 +93,12 @@ def test_constraints(strategy: StrategyCase, flavour: str) -> None:
     "loop",
     [
         "keras3_loop:clipvalue",
-        "tf_keras_loop:clipvalue",
+        pytest.param("tf_keras_loop:clipvalue", marks=pytest.mark.full),
         pytest.param("keras3_loop:global_clipnorm", marks=pytest.mark.full),
         "tf_keras_loop:global_clipnorm",
         pytest.param("keras3_loop:clipnorm", marks=pytest.mark.full),
         pytest.param("tf_keras_loop:clipnorm", marks=pytest.mark.full),
-        "keras3_loop:ema_overwrite",
+        pytest.param("keras3_loop:ema_overwrite", marks=pytest.mark.full),
         "tf_keras_loop:ema_overwrite",
     ],
 )

@@ -31,7 +31,8 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
     return "derived" if form == "regularizer" and strategy.replicas == 3 else "exact"
 
 
-@REPLICATED
+# In one process the quick profile has the truth table, below.
+@pytest.mark.strategies("multi_worker-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2"))
 @pytest.mark.parametrize(
     "form",
     [

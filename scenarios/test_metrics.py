@@ -33,7 +33,7 @@ def test_evaluate_and_predict(strategy: StrategyCase, loop: str) -> None:
     assert verify(measuring.make_evaluate(_flavour(loop), measuring.EVEN), strategy, tier="exact")
 
 
-@REPLICATED
+@pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "central_storage-2", "multi_worker-2x2"))
 @pytest.mark.parametrize("loop", ["keras3_evaluate:uneven", "tf_keras_evaluate:uneven"])
 def test_evaluate_and_predict_uneven_batches(strategy: StrategyCase, loop: str) -> None:
     """Also when replicas do not divide the batches."""

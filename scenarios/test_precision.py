@@ -12,10 +12,9 @@ from scenarios.programs import fit_hinge, models, precision
 
 # Not central storage: tf_keras refuses mixed precision and loss scaling under it, Keras 3 raises in loss scaling, and
 # XLA cannot compile its variables.
-REPLICATED = pytest.mark.strategies(
-    "mirrored-2",
-    "multi_worker-2",
-    full=("mirrored-1", "mirrored-3", "multi_worker-2x2"),
+# In one process the quick profile has bfloat16, and an overflow of float16.
+ACROSS_WORKERS = pytest.mark.strategies(
+    "multi_worker-2", full=("mirrored-1", "mirrored-2", "mirrored-3", "multi_worker-2x2")
 )
 MIRRORED_FIRST = pytest.mark.strategies(
     "mirrored-2", full=("mirrored-1", "mirrored-3", "multi_worker-2", "multi_worker-2x2")
@@ -44,7 +43,7 @@ def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
         assert verdict
 
 
-@REPLICATED
+@ACROSS_WORKERS
 @pytest.mark.parametrize("loop", ["keras3_loop:float16", "tf_keras_loop:float16"])
 def test_float16(strategy: StrategyCase, loop: str) -> None:
     """A float16 model with dynamic loss scaling; the scale doubles after every second step."""

@@ -13,7 +13,6 @@ from scenarios.programs import tutorials
 from scenarios.programs.sharing import sharing
 from simulator import Cluster, RunFailed, Topology, UsageError
 
-REPLICATED = pytest.mark.strategies("mirrored-2", "multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
 CAUGHT = pytest.mark.strategies("multi_worker-2", full=("mirrored-2", "mirrored-3", "multi_worker-2x2"))
 
 
@@ -27,7 +26,7 @@ OLD_KERAS = pytest.mark.known_issue(
 )
 
 
-@REPLICATED
+@pytest.mark.strategies("multi_worker-2", full=("mirrored-2", "mirrored-3", "multi_worker-2x2"))
 @pytest.mark.parametrize(
     "program", [pytest.param("custom_training", marks=OLD_KERAS), "dataset_function", "text_classification"]
 )
