@@ -204,12 +204,13 @@ class Judge:
             yield StepJudged(training.number, step, outcome, worst, findings, said, round(seconds, 3), again=again)
 
     def _whose(self, training: Training, divergence: Divergence) -> str | None:
-        """Whose fault it is that copies differ: where it was in a step that was judged, that tells."""
+        """Whose fault it is that copies differ: a step that was judged since may have told, soon after it if at all."""
         if divergence.replica is not None or divergence.between:
             return divergence.replica
-        own = [each for each in self.judged if (each.training, each.step) == (training.number, divergence.step)]
-        named = (finding for each in own for finding in each.findings if not each.by_digest and finding.law == AGREE)
-        return next((finding.replica for finding in named), None)
+        names = [name for job in training.folders.values() for name in replicas_of(job)]
+        since = (each for each in self.judged if each.training == training.number and each.step >= divergence.step)
+        told = (finding for each in since for finding in each.findings if finding.law == AGREE)
+        return next((finding.replica for finding in told if finding.replica in names), None)
 
     def _contributor(self, training: Training, step: int) -> Iterator[StepFinding]:
         """The replica that has contributed what it should not have, if it is one of several, or that none has."""

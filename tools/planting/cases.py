@@ -12,7 +12,7 @@ EVERY = 10
 KINDS = ("weight", "gradient", "reduction", "file", "rate", "shard", "statistics")
 _PLANTED, _HEALTHY = 60, 60
 _STEPS, _LONG, _RARELY = 50, 1000, 100
-_ROWS, _FEW_ROWS = 1 << 16, 64
+_ROWS, _FEW_ROWS = 2048, 64
 
 
 class Case(msgspec.Struct, frozen=True):
