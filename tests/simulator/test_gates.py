@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from simulator import Cluster, Topology, UsageError
+from simulator.faults.injector.gates import Gatekeeper
 from tests.simulator._faults import own_agent
 
 bare = partial(Cluster, preload=(), timeout=30)
@@ -62,3 +65,18 @@ def test_a_gate_for_an_unknown_task_is_a_usage_error() -> None:
     """The error comes before anything is started."""
     with bare(Topology(worker=1)) as cluster, pytest.raises(UsageError, match="worker:1"):
         cluster.set_gate("worker:1", "step:1")
+
+
+def test_where_a_process_begins_no_step_is_held() -> None:
+    """A straggler that begins late, or again, is late by its steps alone."""
+    opened: list[str] = []
+    task = SimpleNamespace(at_gate="step:0", incarnation=0)
+    keeper = Gatekeeper({}, ["worker:1"])
+    run: Any = SimpleNamespace(tasks={"worker:1": task}, gates={}, open_gate=lambda name, actions: opened.append(name))
+    keeper._run = run
+    keeper._delays["worker:1"] = 5.0
+    keeper._visit("worker:1")
+    assert (opened, keeper.held_steps("worker:1")) == (["worker:1"], 0)
+    task.at_gate = "step:1"
+    assert 0 < keeper._visit("worker:1") <= 5
+    assert opened == ["worker:1"]

@@ -64,11 +64,9 @@ def _summing(source: NoiseSource, *, mean: bool) -> Callable[[Callable[..., Any]
                 return found
             with source.silent():
                 terms = tf.convert_to_tensor(terms, found.dtype)
-
-                def again() -> Any:
-                    return original(tf.square(_wide(terms)), *args, **options)
-
-                return _perturbed(source, found, again, _count(terms, found), [terms], mean=mean)
+                squares = tf.square(_wide(terms))
+                count = _count(terms, found)
+                return _perturbed(source, found, lambda: original(squares, *args, **options), count, [terms], mean=mean)
 
         return summed
 
@@ -85,13 +83,10 @@ def _multiplying(source: NoiseSource, original: Callable[..., Any]) -> Callable[
         if source.is_silent or not differentiates or 1 not in found.shape or not eps_of(found.dtype.name):
             return found
         with source.silent():
-
-            def again() -> Any:
-                return original(tf.square(_wide(a)), tf.square(_wide(b)), *args, **options)
-
             axis = 0 if options.get("transpose_a") else 1
             count = tf.shape(a)[axis] if a.shape[axis] is None else float(a.shape[axis])
-            return _perturbed(source, found, again, count, [a, b])
+            squares = tf.square(_wide(a)), tf.square(_wide(b))
+            return _perturbed(source, found, lambda: original(*squares, *args, **options), count, [a, b])
 
     return multiplied
 

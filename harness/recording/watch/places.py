@@ -29,7 +29,10 @@ _DIFFERENTIATING = ("backprop.py", "gradients_util.py", "imperative_grad.py")
 # Files that AutoGraph writes, where TensorFlow has no lines of the program instead.
 _CONVERTED = "__autograph_generated_file"
 # Functions of the noise that call those of TensorFlow which they stand for; all others make operations of their own.
-AROUND = ("assign", "call", "cast", "create", "creator", "execute", "gradient", "reduce", "reduce_to", "scan", "summed")
+AROUND = (
+    *("assign", "call", "cast", "create", "creator", "execute", "gradient", "multiplied", "reduce", "reduce_to"),
+    *("scan", "summed"),
+)
 
 BY_BATCHES = "lockstep_by_batches"
 """The name scope of what one replica does for the batch of each, and a replica once. TensorFlow names the gradients of

@@ -11,6 +11,8 @@ from simulator.wire.control import Action
 
 __all__ = ["Gatekeeper", "Point"]
 
+_BEGIN = "step:0"
+
 # A task and a point of its program, such as ("worker:1", "step:20").
 Point = tuple[str, str]
 
@@ -97,7 +99,8 @@ class Gatekeeper:
             self._arrived[name] = (task.incarnation, gate, now)
         if self._pending.get((name, gate)) and not self._closed:
             return 60.0
-        delay = 0.0 if self._closed else self._delays.get(name, 0.0)
+        # Where a process begins it has done no step yet.
+        delay = 0.0 if self._closed or gate == _BEGIN else self._delays.get(name, 0.0)
         rest = self._arrived[name][2] + delay - now
         if rest > 0:
             return rest
