@@ -20,7 +20,7 @@ from harness.recording.steps.protocol import Variables
 
 __all__ = ["SampleWriter"]
 
-_SHARE = 0.02
+_SHARE = 0.01
 """Of the time of a step, which two digests may take; else there is one, before the step."""
 _LATELY = 16
 """So many steps tell how long a step takes, in the middle, and a digest, which others only delay, at the quickest."""
