@@ -160,7 +160,7 @@ def _told(
         if runs and all(each.failed is None for each in (*runs, reference)):
             told[lengths] = _Tried((runs, reference), differences_of_batch(graphs, (runs, reference)))
     for noise in (FIRST_SEEDS, MORE_SEEDS):
-        unsure = {lengths: each for lengths, each in told.items() if each.found is not None and not each.found.is_plain}
+        unsure = {lengths: each for lengths, each in told.items() if not all(one.is_plain for one in each.differences)}
         if not unsure:
             break
         batches = [whole[every.index(lengths)] for lengths in unsure]

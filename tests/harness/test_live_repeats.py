@@ -6,6 +6,7 @@ import itertools
 import random
 from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -119,3 +120,41 @@ def test_a_digest_tells_examples_apart() -> None:
     with Cluster(Topology(), timeout=60) as cluster:
         found = cluster.run(_digests)["local:0"].value
     assert len(set(found.values())) == len(found)
+
+
+def _watched(folder: str) -> tuple[int, int]:
+    import tensorflow as tf
+
+    from harness.recording.deposit import EvidenceDeposit
+    from harness.recording.steps import step_samples
+
+    def fails(tensors: Sequence[object]) -> object:
+        raise TypeError("no digest of these")
+
+    depositing = EvidenceDeposit(1, Path(folder), 1 << 20)
+    with mock.patch.object(step_samples, "digest_of_examples", fails), depositing.active():
+        strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+        with strategy.scope():
+            w = tf.Variable(1.0)
+
+        @tf.function
+        def step(rows: object) -> None:
+            def replica(rows: object) -> None:
+                with tf.GradientTape() as tape:
+                    loss = w * tf.reduce_sum(rows)
+                w.assign_sub(tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+            strategy.run(replica, args=(rows,))
+
+        for rows in strategy.experimental_distribute_dataset(
+            tf.data.Dataset.from_tensor_slices(tf.ones([8, 2])).batch(4)
+        ):
+            step(rows)
+    depositing.end()
+    return int(w.numpy()), len(list(Path(folder).rglob("*.step")))
+
+
+def test_a_training_goes_on_where_no_digest_can_be_made(tmp_path: Path) -> None:
+    """It is watched all the same."""
+    with Cluster(Topology(devices="cpu:2"), timeout=60) as cluster:
+        assert cluster.run(_watched, str(tmp_path))["local:0"].value == (-15, 2)

@@ -78,10 +78,8 @@ def find_culprit(
     if found is None and statistics and (kept := _separate_statistics(aligned)) is not None:
         return told(aligned, WrongOperation(kept, Mode.UNRELATED))
     if found is None and (own := [each for each in wrong if _of_one_replica(aligned, each)]):
-        lines = {line for each in own if (line := _taken_apart_at(aligned.sides[0], each.value)) is not None}
-        return (
-            told_of_report(lines.pop(), reference.step) if len(lines) == 1 else NoCulprit(REPORT.says, kind=REPORT.code)
-        )
+        line = _taken_apart_at(aligned.sides[0], [each.value for each in own])
+        return NoCulprit(REPORT.says, kind=REPORT.code) if line is None else told_of_report(line, reference.step)
     if found is None:
         why = "no operation was found that is given what is right and gives what is wrong"
         return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)
@@ -248,9 +246,9 @@ def _of_one_replica(aligned: Alignment, reported: WrongReport) -> bool:
     return reported.whole and any(_is_part(aligned, tensor) for tensor in _holding(aligned.sides[0], reported.value))
 
 
-def _taken_apart_at(side: ClientStep, value: Array) -> Frame | None:
-    """The line at which the program has taken the replicas' values apart of which it reported one."""
-    held = {digest_of(value), *(digest for digest in [_as_float32(value)] if digest is not None)}
+def _taken_apart_at(side: ClientStep, values: Sequence[Array]) -> Frame | None:
+    """The line at which the program has taken the replicas' values apart of which it reported these, if it is one."""
+    held = {digest for value in values for digest in (digest_of(value), _as_float32(value))}
     frames = {
         side.watched.frames[each.caller]
         for each in side.watched.taken_apart

@@ -71,7 +71,7 @@ class WholeTensors:
             share = min(found.share, of_elements)
             if share <= JUDGED_PART:
                 self.judged.setdefault(name, {})[step] = share
-            if self._is_widened(step, name, run, found):
+            if _LET_OFF_PART < share <= JUDGED_PART and self._is_widened(step, name, run, found):
                 self.let_off(step, name, 1.0)
             if found.moved >= _ROUNDING and found.own <= JUDGED_PART and self.observable == "variables":
                 rounds = self.case.tolerance.rounds(name, step)

@@ -37,7 +37,7 @@ class SampleWriter(RunEvidenceWriter):
         writer: writes them, as soon as it knows where.
         note: hears a sentence where a step is left out.
         deliver: as of `RunEvidenceWriter`.
-        deliver_digests: hands over those of what each local replica is given, at every step.
+        deliver_digests: hands over those of what each local replica is given, at every step, if they can be made.
     """
 
     def __init__(
@@ -46,7 +46,7 @@ class SampleWriter(RunEvidenceWriter):
         writer: StepFileWriter,
         note: Callable[[str], None],
         deliver: Deliver,
-        deliver_digests: Callable[[Sequence[Any]], None],
+        deliver_digests: Callable[[Callable[[], Sequence[Any]]], None],
     ) -> None:
         super().__init__(writer, range(1), deliver)
         self._deliver_digests = deliver_digests
@@ -93,8 +93,8 @@ class SampleWriter(RunEvidenceWriter):
     def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> None:
         """Keep what each replica was given if the step is left, and digest it at every step."""
         super().given(run, leaves)
-        by_replica = list(zip(*leaves.values(), strict=False))
-        self._deliver_digests([digest_of_examples(each) for each in by_replica])
+        by_replica = zip(*leaves.values(), strict=False)
+        self._deliver_digests(lambda: list(map(digest_of_examples, by_replica)))
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What has not come to its end, or took no gradients, is none."""

@@ -121,7 +121,9 @@ class Witness:
         for owner, variable in sorted(owned, key=lambda each: _made_at(each[1])):
             self._gathered.registry.add(variable, owner)
 
-    def leave(self, make: Callable[[Deliver, Callable[[Sequence[Any]], None]], SampleWriter]) -> SampleWriter:
+    def leave(
+        self, make: Callable[[Deliver, Callable[[Callable[[], Sequence[Any]]], None]], SampleWriter]
+    ) -> SampleWriter:
         """Have the evidence of some steps left; to be called before anything is seen.
 
         Args:

@@ -421,8 +421,11 @@ class WitnessState(Sight):
             with self.silent():
                 self._waiting.put(words, made_of)
 
-    def deliver_digests(self, digests: Sequence[Any]) -> None:
-        """Have the examples of a step be known by digests, for each local replica an int64, at every step."""
+    def deliver_digests(self, made: Callable[[], Sequence[Any]]) -> None:
+        """Have the examples of a step be known by digests, for each local replica an int64, at every step.
+
+        A program goes on without them if they cannot be made.
+        """
         import tensorflow as tf
 
         site = self.site()
@@ -430,7 +433,8 @@ class WitnessState(Sight):
         def made_of(several: Sequence[np.ndarray[Any, Any]]) -> list[Event]:
             return [Event("examples", 0, site, (), tuple(words.reshape(-1, 1))) for words in several]
 
-        self.deliver_always([tf.bitcast(tf.reshape(each, [1]), tf.uint8) for each in digests], made_of)
+        with self.looking("digests of examples"):
+            self.deliver_always([tf.bitcast(tf.reshape(each, [1]), tf.uint8) for each in made()], made_of)
 
     def _hand_over(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
         import tensorflow as tf
