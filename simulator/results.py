@@ -227,7 +227,7 @@ class RunFailed(LockstepError):
     def _describe(self) -> str:
         first, *others = self.causes
         where = f"in {self.during}, " if self.during else ""
-        said = f"{first.task} failed first{self._undecided()}: {first.kind}: {_first_line(first.message, 400)}"
+        said = f"{first.task} failed first{self._undecided()}: {_headline(first, 400)}"
         planned = self._planned(first, where)
         lines = [*planned, said] if planned else [f"{where}{said}"]
         lines += self._done_before(first)
@@ -239,10 +239,7 @@ class RunFailed(LockstepError):
                 lines += ["", f"--- end of the log of {first.task}", tail]
         if others:
             lines += ["", "then:"]
-            lines += [
-                f"  {max(0.0, other.at - first.at):+.2f} s {other.task}: {other.kind}: {_first_line(other.message)}"
-                for other in others
-            ]
+            lines += [f"  {max(0.0, other.at - first.at):+.2f} s {other.task}: {_headline(other)}" for other in others]
         lines += self._restarts()
         for task, text in self.stacks.items():
             lines += ["", f"--- Python stacks of {task}", text.rstrip()]
@@ -303,6 +300,12 @@ def _shortened(text: str, most: int = 80) -> str:
         return text
     kept = most // 2
     return "\n".join([*lines[:kept], f"... ({len(lines) - most} lines left out)", *lines[-kept:]])
+
+
+def _headline(cause: TaskError, limit: int = 200) -> str:
+    """The kind and what is wrong; AutoGraph's own text says the kind as well."""
+    line = _first_line(cause.message, limit)
+    return line if line.startswith(f"{cause.kind}: ") else f"{cause.kind}: {line}"
 
 
 def _first_line(text: str, limit: int = 200) -> str:

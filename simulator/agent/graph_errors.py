@@ -10,7 +10,7 @@ from simulator.agent.places import place
 
 __all__ = ["readable", "without_own"]
 
-_FRAME = re.compile(r'^  File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
+_FRAME = re.compile(r'^(?P<indent>  (  )?)File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
 _NODE = re.compile(r"^Detected at node (?P<node>\S+) defined at")
 _FOREIGN = ("/site-packages/", "/dist-packages/")
 _STARTING = ("/multiprocess/",)
@@ -43,11 +43,21 @@ def readable(text: str, own: Sequence[str] = _OWN) -> str:
 
 
 def without_own(text: str, own: Sequence[str] = _OWN) -> str:
-    """The text without the frames that are in these folders, nor those by which a process begins."""
+    """The text without the frames that are in these folders, nor those by which a process begins.
+
+    Those of a graph are a line with an empty one after it. Those of AutoGraph ("in user code:") stand deeper, and have
+    a line of source below.
+    """
     kept: list[str] = []
+    source = ""
     for line in text.splitlines():
+        if source and line.startswith(source):
+            source = ""
+            continue
+        source = ""
         found = _FRAME.match(line)
         if found and (found["file"].startswith(("<", *own)) or any(each in found["file"] for each in _STARTING)):
+            source = f"{found['indent']}    "
             continue
         if line.strip() or (kept and kept[-1].strip()):  # of a frame that has gone the empty line too
             kept.append(line)

@@ -15,6 +15,9 @@ _ROOT = Path(__file__).parents[2]
 # Scripts are run through runpy, which one that is started by hand does not show.
 _OWN = (*(f"{_ROOT / name}/" for name in ("simulator", "harness", "_lockstep")), "<frozen runpy>")
 
+_REPLACED = "original"
+"""What all our functions call what they stand around."""
+
 
 def hide_own_frames() -> None:
     """Have exceptions that end this process shown without our frames, unless the program shows them in its own way."""
@@ -37,7 +40,8 @@ def leave_out_own(error: BaseException) -> None:
 def without_own(trace: TracebackType | None, own: Iterable[str] = _OWN) -> TracebackType | None:
     """The traceback without frames of files below these folders, but for those at its end: what they raise is theirs.
 
-    One that passes an error on may be at the end where a library has left out its own frames; it goes as well.
+    One that passes an error on, or has called what it stands around, may be at the end where a library has left out its
+    own frames; it goes as well.
 
     Args:
         trace: the outermost frame.
@@ -58,9 +62,14 @@ def without_own(trace: TracebackType | None, own: Iterable[str] = _OWN) -> Trace
 
 
 def _passes_on(trace: TracebackType) -> bool:
-    """Whether this frame ended by raising again what it had caught."""
-    code = trace.tb_frame.f_code.co_code
-    name, argument = dis.opname[code[trace.tb_lasti]], code[trace.tb_lasti + 1]
+    """Whether this frame ended by raising again what it had caught, or in a call of the function that it replaces."""
+    code = trace.tb_frame.f_code
+    at = trace.tb_lasti
+    while dis.opname[code.co_code[at]] == "CACHE":  # of a call of a Python function
+        at -= 2
+    name, argument = dis.opname[code.co_code[at]], code.co_code[at + 1]
+    if "CALL" in name:
+        return _REPLACED in (*code.co_varnames, *code.co_freevars)
     return name == "RERAISE" or (name == "RAISE_VARARGS" and argument == 0)
 
 

@@ -139,7 +139,7 @@ _NESTED = """in user code:
     [
         ("no room\nin the folder", "no room"),
         (_NESTED, "Dimensions must be equal, but are 16 and 8."),
-        ('in user code:\n\n    File "t.py", line 3\n\n    ValueError: no destination\n', "ValueError: no destination"),
+        ('in user code:\n\n    File "t.py", line 3\n\n    ValueError: no destination\n', "no destination"),
         ("Graph execution error:", "Graph execution error:"),
         ("", ""),
     ],

@@ -51,6 +51,28 @@ def test_frames_by_which_a_process_begins_are_left_out() -> None:
     ]
 
 
+def test_frames_of_autograph_are_left_out_with_their_source() -> None:
+    """They stand deeper than those of a graph, and the program's own ones stay."""
+    text = """in user code:
+
+    File "/home/me/train.py", line 35, in step  *
+        return strategy.run(step_fn)
+    File "/own/harness/recording/witness/calls.py", line 40, in call  **
+        return original(called, *args, **options)
+    File "/own/harness/recording/work.py", line 212, in combine
+        result = original(launcher, value)
+
+    TypeError: no such dtype"""
+    assert without_own(text, ("/own/harness/",)).splitlines() == [
+        "in user code:",
+        "",
+        '    File "/home/me/train.py", line 35, in step  *',
+        "        return strategy.run(step_fn)",
+        "",
+        "    TypeError: no such dtype",
+    ]
+
+
 def test_another_error_is_as_it_was() -> None:
     """Also one that only looks alike."""
     for text in ("", "no such file", 'Graph execution error:\n  File "a.py", line 1, in b'):

@@ -157,6 +157,26 @@ def test_an_own_frame_that_only_passes_on_is_left_out(raises: str, shown: list[s
     assert names == shown
 
 
+@pytest.mark.parametrize(("own", "shown"), [
+    ("def own(original): original('x')", "theirs"),
+    ("def own(original): return original('x', base=0)", "theirs"),
+    ("def own(called): called('x')", "theirs own"),
+    ("def own(original): original.missing", "theirs own"),
+])  # fmt: skip
+def test_an_own_frame_that_called_what_it_replaces_is_left_out(own: str, shown: str) -> None:
+    """At the end there is none of the library's, which leaves out its own; what fails in our code is shown."""
+    namespace: dict[str, Any] = {}
+    exec(compile(own, "/own/file.py", "exec"), namespace)
+    exec(compile("def theirs(): own(int)", "/theirs/file.py", "exec"), namespace)
+    with pytest.raises((ValueError, TypeError, AttributeError)) as caught:
+        namespace["theirs"]()
+    left, names = without_own(caught.tb.tb_next, ["/own/"]), []
+    while left is not None:
+        names.append(left.tb_frame.f_code.co_name)
+        left = left.tb_next
+    assert " ".join(names) == shown
+
+
 @pytest.mark.parametrize(
     ("line", "hidden"),
     [
