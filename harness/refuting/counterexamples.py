@@ -26,7 +26,10 @@ _BATCHES_MIN = 2
 """So many batches have to be carried out."""
 _CONTRADICTED = "what was inferred of the graph is contradicted by a batch: a rule, or the graph, is not what it seems"
 _WITHOUT_NOISE = "a batch differs, and it is not known by how much rounding makes it differ: with noise the step fails"
-
+_NO_ZEROS = (
+    "a batch of zeros, which shows what a step adds whatever its examples are, says nothing: the step fails for it, "
+    "does not end, or gives what is not finite"
+)
 
 _Shards = tuple[int, ...]
 """How many rows each replica gets of a batch."""
@@ -79,6 +82,8 @@ def refuted(
     if own and not shown:
         zeros = _told(graphs, own, program, case, seed=seed, timeout=timeout, zeros=True) or {}
         shown = _uncovered(graphs, zeros, told[own[-1]])
+        if sum(_is_finite(each) for each in zeros.values()) < _BATCHES_MIN <= len(own):
+            proof = dataclasses.replace(proof, reasons=(*proof.reasons, _NO_ZEROS))
     if not shown:
         return proof
     # Of what may be wrong that which is in the variable that is; else what is something else than it should be.
@@ -195,6 +200,14 @@ def _shown(told: _Told, shards: Sequence[_Shards]) -> list[Counterexample]:
     if len(found) < _BATCHES_MIN or found[-1] is None:
         return []
     return [each for each in found if each is not None]
+
+
+def _is_finite(tried: _Tried) -> bool:
+    """Whether what one device has made of a batch can be compared."""
+    import numpy as np
+
+    every = (copy.numpy() for copies in tried.carried[1].after.values() for copy in copies)
+    return all(np.isfinite(each).all() for each in every if each.dtype.kind == "f")
 
 
 def _uncovered(graphs: StepGraphs, zeros: _Told, own: _Tried) -> list[Counterexample]:

@@ -136,6 +136,24 @@ def test_a_batch_of_zeros_shows_what_examples_hide(
         assert found.culprit.counterexample.text.startswith("with 1+1 examples, with zeros")
 
 
+@pytest.mark.parametrize(("after", "told"), [(math.nan, True), (None, True), (1.0, False)])
+def test_zeros_that_say_nothing_are_told(monkeypatch: pytest.MonkeyPatch, after: float | None, told: bool) -> None:
+    """Whether the step fails for them, or divides by them."""
+    run, reference = _rows(_step(2, divide=2), 4), _rows(_step(1, divide=4), 8)
+    of_zeros = BatchOutcome(failed="it fails") if after is None else _outcome(after)
+
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> TrialOutcomes:
+        found = tuple(of_zeros if batch.zeros else _outcome(1.0) for batch in shares[0])
+        return TrialOutcomes((found,), found)
+
+    _carried_out(monkeypatch, carried_out)
+    proof = proof_of([run], reference, program="p", strategy="s")
+    program: Any = None
+    found = refuted(proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"), seed=0, timeout=1.0)
+    assert found.status == "open"
+    assert ("a batch of zeros" in str(found)) is told
+
+
 def _confirmed(
     monkeypatch: pytest.MonkeyPatch,
     wrong: set[tuple[int, ...]],
