@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
     from harness.report.timeline import Timeline
     from harness.search import Acceptance, Hunt, PlanOutcome, Search, Subject
     from harness.search.corpus import Corpus
+    from harness.search.jobs import Crew
     from harness.search.plan_strategy import Space
+    from harness.subject.strategies import StrategyCase
     from simulator import FaultPlan
 
 __all__ = ["search"]
@@ -60,6 +64,14 @@ Exit codes:
 @click.option("--strategy", default="mirrored-2", show_default=True, metavar="NAME", help="See `lockstep strategies`.")
 @click.option("--budget", default="10m", show_default=True, metavar="DURATION", help="How long it may take in all.")
 @click.option("--plans", type=click.IntRange(min=1), metavar="N", help="Draw no more plans than these.")
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Run so many plans at the same time, if there are cores for all of their tasks.",
+)
 @seed_option("Decides which plans are drawn.", 0)
 @click.option(
     "--profile",
@@ -126,8 +138,8 @@ def search(program: str, **options: Any) -> int:
 
 def _search(program: str, options: dict[str, Any]) -> int:
     from harness.running.machine_files import on_machines
-    from harness.search import subject_of
     from harness.search.corpus import Corpus, read_corpus, write_corpus
+    from harness.search.jobs import check_jobs
     from harness.search.plan_strategy import Space
     from harness.search.profiles import choose_kinds, profile_of
     from harness.search.pytest_file import name_of_test
@@ -143,15 +155,8 @@ def _search(program: str, options: dict[str, Any]) -> int:
     kinds = choose_kinds(wanted, topology, room)
     began = time.monotonic()
     acceptance = _checked(options)
-    with on_machines(case):
-        subject = subject_of(
-            program,
-            case,
-            tier="exact" if options["exact"] else "derived",
-            timeout=options["timeout"],
-            restarts=options["restarts"],
-            restart_policy=options["restart_policy"],
-        )
+    check_jobs(options["jobs"], case)
+    with on_machines(case), _subject(program, case, options) as (subject, crew):
         drawn_by = profile_of(options["profile"])
         space = Space(
             topology, subject.steps, kinds, drawn_by, options["chaos"], faults_max=options["faults"], room=room
@@ -160,7 +165,7 @@ def _search(program: str, options: dict[str, Any]) -> int:
         folder, name = options["corpus"], name_of_test(program, case.name)
         corpus = Corpus() if folder is None else read_corpus(folder, name)
         page = None if options["html"] is None else _Page()
-        searching = _searching(subject, space, options, began, acceptance, corpus, page)
+        searching = _searching(subject, space, options, began, acceptance, corpus, page, crew)
         interrupted, seconds = False, 0.0
         try:
             # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
@@ -181,6 +186,28 @@ def _search(program: str, options: dict[str, Any]) -> int:
         if folder is not None:
             write_corpus(folder, name, corpus)
     return _reported(program, options, subject, searching, seconds, page, interrupted=interrupted)
+
+
+@contextlib.contextmanager
+def _subject(
+    program: str, case: StrategyCase, options: dict[str, Any]
+) -> Iterator[tuple[Subject, Crew[Any, Any] | None]]:
+    """What is searched, and the processes that run it where several runs are under way at once."""
+    from harness.cli._search_runs import SubjectElsewhere
+    from harness.running.cache import cache_folder
+    from harness.search import subject_of
+    from harness.search.jobs import crew_of
+
+    told = {name: options[name] for name in ("timeout", "restarts", "restart_policy")}
+    told |= {"tier": "exact" if options["exact"] else "derived"}
+    subject = subject_of(program, case, **told)
+    if options["jobs"] == 1:
+        yield subject, None
+        return
+    drawn = options["html"] is not None
+    elsewhere = SubjectElsewhere(subject.program, case, told, str(cache_folder()), drawn)
+    with crew_of(options["jobs"], elsewhere) as crew:
+        yield subject, crew
 
 
 def _checked(options: dict[str, Any]) -> Acceptance:
@@ -204,13 +231,28 @@ def _searching(
     acceptance: Acceptance,
     corpus: Corpus,
     page: _Page | None,
+    crew: Crew[Any, Any] | None,
 ) -> Search:
+    from harness.cli._search_runs import run_plan
     from harness.search import Search, describe_plan
     from simulator.units import parse_duration
 
-    def run(plan: FaultPlan) -> PlanOutcome:
-        seconds = max(1.0, searching.left)
-        return subject.run(plan, seconds=seconds) if page is None else page.run(subject, plan, seconds)
+    def begin(plan: FaultPlan) -> Callable[[], PlanOutcome]:
+        """Here a run begins when it is waited for."""
+        asked = (plan.to_mapping(), searching.seconds_of_run)
+        waiting = None if crew is None else crew.begin(asked)
+
+        def wait() -> PlanOutcome:
+            if waiting is None:
+                told = run_plan(subject, plan, searching.seconds_of_run, drawn=page is not None)
+            else:
+                told = waiting()
+            outcome, timelines = told
+            if page is not None and timelines:
+                page.timelines[plan.to_json()] = timelines
+            return outcome
+
+        return wait
 
     def say(why: str, number: int, plan: FaultPlan, outcome: PlanOutcome) -> None:
         label = f"{number if why == 'plan' else '-':>4}"
@@ -219,7 +261,20 @@ def _searching(
             page.runs.append((label, describe_plan(plan), outcome.failed, outcome.summary))
 
     budget = parse_duration(options["budget"], "budget")
-    searching = Search(run, space, budget, options["seed"], options["plans"], None, corpus, began, acceptance, say)
+    searching = Search(
+        lambda plan: begin(plan)(),
+        space,
+        budget,
+        options["seed"],
+        options["plans"],
+        None,
+        corpus,
+        began,
+        acceptance,
+        say,
+        jobs=options["jobs"],
+        begin=begin,
+    )
     return searching
 
 
@@ -229,17 +284,6 @@ class _Page:
 
     runs: list[tuple[str, str, bool, str]] = field(default_factory=list)
     timelines: dict[str, list[Timeline]] = field(default_factory=dict)
-
-    def run(self, subject: Subject, plan: FaultPlan, seconds: float) -> PlanOutcome:
-        """Run a plan, and draw the run if it failed; not the one whose step was watched afterwards."""
-        from harness.report.timeline import read_timelines
-        from simulator.machines.local.scratch import scratch
-
-        with scratch("page") as kept:
-            outcome = subject.run(plan, kept / "run", seconds)
-            if outcome.failed:
-                self.timelines[plan.to_json()] = read_timelines(kept / "run")[:1]
-        return outcome
 
     def write(self, file: Path, plan: FaultPlan | None, coverage: object, **told: Any) -> None:
         from harness.report.pages import search_page
@@ -344,6 +388,7 @@ def _as_json(
         "strategy": options["strategy"],
         "profile": options["profile"],
         "seed": options["seed"],
+        "jobs": options["jobs"],
         "plans": hunt.plans,
         "runs": hunt.runs,
         "tried": hunt.tried,

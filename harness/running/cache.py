@@ -17,7 +17,7 @@ from harness.subject.program import Program
 from simulator import UsageError
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "check_cache", "kept_in_cache"]
+__all__ = ["CACHE_VARIABLE", "cache_folder", "check_cache", "kept_in_cache"]
 
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 
@@ -41,7 +41,7 @@ def kept_in_cache(
     place = "".join(f"-{each}" for each in (hardware, strategy) if each not in ("cpu", "default"))
     # Two environments may differ in a package that no digest stands for.
     other = "" if python is None else f"-python-{hashlib.sha256(python.path.encode()).hexdigest()[:12]}"
-    directory = _cache() / f"{program.digest}-{seed}-{environment_digest()}{place}{other}"
+    directory = cache_folder() / f"{program.digest}-{seed}-{environment_digest()}{place}{other}"
     lock = FileLock(directory / "lock")
     with _said(directory.parent):
         directory.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ def _said(cache: Path) -> Iterator[None]:
         ) from error
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
     """`LOCKSTEP_CACHE`, shared within a test session, else a folder of this process."""
     given = os.environ.get(CACHE_VARIABLE)
     return Path(given) if given else _own_directory()

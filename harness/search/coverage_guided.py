@@ -59,6 +59,7 @@ class Steering:
     _aimed: Counter[tuple[str, ...]] = field(default_factory=Counter)
     _missed: Counter[Point] = field(default_factory=Counter)
     _chain: tuple[Point, ...] = ()
+    _chains: dict[str, tuple[Point, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -72,7 +73,7 @@ class Steering:
             self._aim(point, times)
 
     def plans(self) -> Iterator[FaultPlan]:
-        """Different plans, each one made when the outcome of the one before is known, as long as there are any."""
+        """Different plans, as long as there are any, each made of the outcomes that are known when it is asked for."""
         seen: set[str] = set()
         others, by_chance = self._other_kinds(), filter(self._may_show, drawn_plans(self.space, self.seed))
         barren = 0
@@ -89,12 +90,13 @@ class Steering:
             barren = barren + 1 if plan.to_json() in seen else 0
             if not barren:
                 seen.add(plan.to_json())
+                self._chains[plan.to_json()] = self._chain
                 yield plan
 
     def learn(self, plan: FaultPlan, outcome: PlanOutcome, *, fresh: bool) -> None:
-        """Take in what the latest plan has shown; `fresh`: something that no run before has."""
+        """Take in what a plan has shown; `fresh`: something that no run before has."""
         shown = outcome.shown
-        for aimed, met in zip(self._chain, shown.met, strict=False):
+        for aimed, met in zip(self._chains.pop(plan.to_json(), ()), shown.met, strict=False):
             if met is None:
                 self._missed[aimed] += 1
                 if not aimed.incarnation and self._missed[aimed] < _TRIES_MAX:

@@ -1,10 +1,16 @@
-"""The search: draws plans, runs them until one fails, and shrinks that one, within a budget of time."""
+"""The search: draws plans, runs them until one fails, and shrinks that one, within a budget of time.
+
+Where several runs are under way at once, what comes of them is taken in in the order of their plans. So it does not
+matter which of them ends first, and the same seed and as many jobs make the same plans.
+"""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import msgspec
@@ -20,6 +26,9 @@ from simulator import FaultPlan
 __all__ = ["FailingPlan", "Hunt", "Search"]
 
 Runner = Callable[[FaultPlan], PlanOutcome]
+Waiting = Callable[[], PlanOutcome]
+# A run that is given less could not even end its tasks.
+_RUN_SECONDS_MIN = 1.0
 Listener = Callable[[str, int, FaultPlan, PlanOutcome], None]
 
 
@@ -75,6 +84,8 @@ class Search:
         acceptance: how many runs of a plan must fail.
         listener: called after each run with `plan` or `shrink`, its number, the plan and the outcome.
         hunt: what was done so far.
+        jobs: how many runs may be under way at the same time.
+        begin: begins to run a plan once, and returns what waits for the outcome; None to `run` it then.
     """
 
     run: Runner
@@ -88,6 +99,8 @@ class Search:
     acceptance: Acceptance = field(default_factory=Acceptance)
     listener: Listener = lambda *_: None
     hunt: Hunt = field(default_factory=Hunt)
+    jobs: int = 1
+    begin: Callable[[FaultPlan], Waiting] | None = None
     _fresh: bool = False
 
     def go(self) -> Hunt:
@@ -98,15 +111,16 @@ class Search:
             self.corpus.coverage.points = self.points
         hunt.coverage = self.corpus.coverage
         steering = None if self.points is None else Steering(self.space, self.points, self.seed, self.corpus)
-        for plan in drawn_plans(self.space, self.seed) if steering is None else steering.plans():
-            if self.left <= 0 or hunt.plans == self.plans:
-                break
-            hunt.plans += 1
-            outcome = self._run("plan", hunt.plans, plan)
-            if steering is not None:
-                steering.learn(plan, outcome, fresh=self._fresh)
-            if outcome.failed and self._confirm(plan, outcome):
-                break
+        plans = iter(drawn_plans(self.space, self.seed) if steering is None else steering.plans())
+        under_way: deque[tuple[int, FaultPlan, Waiting]] = deque(self._begun(plans, self.jobs))
+        while under_way:
+            failed = self._take_in(under_way, steering, 1)
+            if failed:
+                # Nothing else is run beside the shrinking, so that it has all jobs.
+                failed += self._take_in(under_way, steering, len(under_way))
+                if any(self._confirm(plan, outcome) for plan, outcome in failed):
+                    break
+            under_way.extend(self._begun(plans, self.jobs - len(under_way)))
         hunt.seconds = self.budget - self.left
         return hunt
 
@@ -115,22 +129,50 @@ class Search:
         """Seconds of the budget."""
         return self.budget - (0.0 if self.began is None else time.monotonic() - self.began)
 
+    @property
+    def seconds_of_run(self) -> float:
+        """How long a run that begins now may take."""
+        return max(_RUN_SECONDS_MIN, self.left)
+
+    def _begun(self, plans: Iterator[FaultPlan], most: int) -> Iterator[tuple[int, FaultPlan, Waiting]]:
+        """The next plans, as many as there is room and time for, each with its number and with what waits for it."""
+        for _ in range(most):
+            if self.left <= 0 or self.hunt.plans == self.plans or (plan := next(plans, None)) is None:
+                return
+            self.hunt.plans += 1
+            yield self.hunt.plans, plan, self._begin(plan)
+
+    def _take_in(
+        self, under_way: deque[tuple[int, FaultPlan, Waiting]], steering: Steering | None, count: int
+    ) -> list[tuple[FaultPlan, PlanOutcome]]:
+        """Wait for the oldest of the runs, and learn from them; those that have failed."""
+        failed = []
+        for _ in range(count):
+            number, plan, waiting = under_way.popleft()
+            outcome = self._noted("plan", number, plan, waiting)
+            if steering is not None:
+                steering.learn(plan, outcome, fresh=self._fresh)
+            if outcome.failed:
+                failed.append((plan, outcome))
+        return failed
+
     def _confirm(self, plan: FaultPlan, outcome: PlanOutcome) -> bool:
         """Whether it fails often enough, or there is no time to find out; if so, shrink it."""
         hunt = self.hunt
         hunt.suspect, hunt.outcome = plan, outcome
         latest = {plan.to_json(): outcome}
 
-        def fails(candidate: FaultPlan) -> bool:
-            found = self._run("shrink", verdicts.runs, candidate)
+        def fails(candidate: FaultPlan, times: int) -> list[bool]:
+            begun = [self._begin(candidate) for _ in range(times)]
+            first = verdicts.runs - times + 1
+            found = [self._noted("shrink", number, candidate, waiting) for number, waiting in enumerate(begun, first)]
             # Another symptom is another defect, which would lead the shrinking astray.
-            if found.symptom != outcome.symptom:
-                return False
-            latest[candidate.to_json()] = found
-            return True
+            alike = [each for each in found if each.symptom == outcome.symptom]
+            latest.update({candidate.to_json(): each for each in alike})
+            return [each.symptom == outcome.symptom for each in found]
 
         verdicts: Verdicts[FaultPlan] = Verdicts(
-            fails, lambda candidate: candidate.to_json(), self.acceptance, lambda: self.left <= 0
+            fails, lambda candidate: candidate.to_json(), self.acceptance, lambda: self.left <= 0, self.jobs
         )
         verdicts.note(plan, failed=True)
         if not verdicts(plan) and not verdicts.cut:
@@ -143,8 +185,11 @@ class Search:
         hunt.found = FailingPlan(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
         return True
 
-    def _run(self, why: str, number: int, plan: FaultPlan) -> PlanOutcome:
-        outcome = self.run(plan)
+    def _begin(self, plan: FaultPlan) -> Waiting:
+        return functools.partial(self.run, plan) if self.begin is None else self.begin(plan)
+
+    def _noted(self, why: str, number: int, plan: FaultPlan, waiting: Waiting) -> PlanOutcome:
+        outcome = waiting()
         self.hunt.runs += 1
         self.hunt.voids += outcome.void is not None
         self.hunt.unfired += len(outcome.unfired)

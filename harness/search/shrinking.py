@@ -62,18 +62,20 @@ class Verdicts(Generic[T]):
     """Runs candidates, and remembers what came of them, so that no run is made whose answer is known.
 
     Attributes:
-        fails: runs a candidate once and says whether it failed.
+        fails: runs a candidate so many times, and says of each run whether it failed.
         key: what makes two candidates the same.
         acceptance: how many runs have to fail. Once the answer is certain, no more are made.
         exhausted: says that there is no time left; then every candidate that is not known counts as not failing.
+        at_once: how many runs may be made at the same time; none is made that one after the other would not be.
         runs: how many were made.
         cut: whether there was no time for one of them.
     """
 
-    fails: Callable[[T], bool]
+    fails: Callable[[T, int], Sequence[bool]]
     key: Callable[[T], Hashable]
     acceptance: Acceptance = field(default_factory=Acceptance)
     exhausted: Callable[[], bool] = lambda: False
+    at_once: int = 1
     runs: int = 0
     cut: bool = False
     _known: dict[Hashable, list[bool]] = field(default_factory=dict)
@@ -86,12 +88,13 @@ class Verdicts(Generic[T]):
         """Whether it fails in at least k of n runs."""
         seen = self._known.setdefault(self.key(candidate), [])
         k, n = self.acceptance.k, self.acceptance.n
-        while sum(seen) < k and len(seen) - sum(seen) <= n - k:
+        while (lacking := min(k - sum(seen), n - k + 1 - (len(seen) - sum(seen)))) > 0:
             if self.exhausted():
                 self.cut = True
                 return False
-            self.runs += 1
-            seen.append(self.fails(candidate))
+            times = min(lacking, self.at_once)
+            self.runs += times
+            seen.extend(self.fails(candidate, times))
         return sum(seen) >= k
 
     def rate(self, candidate: T) -> tuple[int, int]:

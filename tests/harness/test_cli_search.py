@@ -65,6 +65,17 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
     test()
 
 
+def test_two_jobs_find_and_shrink_it_alike(train: str, tmp_path: Path) -> None:
+    """Real processes: the same least plan, a page with its timeline, and JSON that says how many jobs there were."""
+    page = tmp_path / "page.html"
+    out = ("--out", str(tmp_path / "found"), "--html", str(page), "--jobs", "2", "--json")
+    found = _found(f"{train}:forgetful", *OPTIONS, "--budget", "90s", *out)
+    (fault,) = found["plan"]["fault"]
+    assert (found["jobs"], found["symptom"], found["whole"]) == (2, "numbers", True)
+    assert (fault["kind"], fault["step"]) == ("kill", 2)
+    assert "<svg" in page.read_text()
+
+
 def _executed(file: Path) -> dict[str, Any]:
     namespace: dict[str, Any] = {"__file__": str(file), "__name__": "written"}
     exec(compile(file.read_text(), str(file), "exec"), namespace)

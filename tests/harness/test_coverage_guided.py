@@ -112,6 +112,19 @@ def test_the_same_seed_steers_alike() -> None:
     assert all("kill" in text for text in first if "torn_checkpoint" in text)
 
 
+def test_an_outcome_counts_for_its_own_plan() -> None:
+    """Two plans are drawn before the outcome of the first is known: it alone has missed."""
+    space = Space(ALONE, 2, ("kill",), profile_of("situations"), faults_max=1)
+    steering = Steering(space, tuple(_passed("local:0", 0, 2)), 0)
+    plans = steering.plans()
+    first, second = next(plans), next(plans)
+    steering.learn(first, PlanOutcome(shown=RunSituations(met=(None,))), fresh=False)
+    steering.learn(second, PlanOutcome(shown=RunSituations(met=(Point("local:0", 0, "step:1"),))), fresh=False)
+    assert sorted(steering._missed.values()) == [1]
+    (missed,) = steering._missed
+    assert missed.trigger.items() <= first.to_mapping()["fault"][0].items()
+
+
 def test_what_never_comes_is_given_up() -> None:
     """The negative control: nothing strikes, so each situation is tried twice, and what is left is drawn by chance."""
     space = Space(ALONE, 2, ("kill",), profile_of("situations"), faults_max=1)

@@ -75,7 +75,7 @@ def test_a_known_outcome_is_not_run_again() -> None:
         runs[part] += 1
         return {1, 6} <= set(part)
 
-    verdicts: Verdicts[tuple[int, ...]] = Verdicts(fails, tuple)
+    verdicts: Verdicts[tuple[int, ...]] = Verdicts(lambda part, _: [fails(part)], tuple)
     assert minimal(minimal(range(8), verdicts), verdicts) == (1, 6)
     assert set(runs.values()) == {1}
     assert verdicts.runs == sum(runs.values())
@@ -88,15 +88,31 @@ def test_a_known_outcome_is_not_run_again() -> None:
 def test_k_of_n_runs_decide(outcomes: str, accepted: bool, runs: int) -> None:
     """With 2/3, two failing runs are enough and two others are; no run is made once the answer is certain."""
     left = iter(outcomes)
-    verdicts = Verdicts[str](lambda _: next(left) == "F", str, Acceptance(2, 3))
+    verdicts = Verdicts[str](lambda *_: [next(left) == "F"], str, Acceptance(2, 3))
     assert [verdicts("plan"), verdicts("plan")] == [accepted, accepted]
     assert verdicts.runs == runs
     assert verdicts.rate("plan") == (outcomes.count("F"), runs)
 
 
+@pytest.mark.parametrize(
+    ("outcomes", "times"), [("FF", [2]), ("F.F", [2, 1]), (".FF", [2, 1]), ("..", [2]), ("F..", [2, 1])]
+)
+def test_runs_at_once_are_those_that_are_needed_anyway(outcomes: str, times: list[int]) -> None:
+    """Two of 2/3 can be made at the same time, whatever comes of them; the third only if they differ."""
+    left, asked = iter(outcomes), []
+
+    def fails(_: str, times: int) -> list[bool]:
+        asked.append(times)
+        return [next(left) == "F" for _ in range(times)]
+
+    verdicts = Verdicts[str](fails, str, Acceptance(2, 3), at_once=4)
+    assert verdicts("plan") == (outcomes.count("F") == 2)
+    assert (asked, verdicts.runs) == (times, len(outcomes))
+
+
 def test_a_run_made_elsewhere_counts() -> None:
     """The failure that the search has seen is one of the k."""
-    verdicts = Verdicts[str](lambda _: True, str, Acceptance(2, 3))
+    verdicts = Verdicts[str](lambda *_: [True], str, Acceptance(2, 3))
     verdicts.note("plan", failed=True)
     assert verdicts("plan")
     assert verdicts.runs == 1
@@ -104,7 +120,7 @@ def test_a_run_made_elsewhere_counts() -> None:
 
 def test_without_time_nothing_more_is_run() -> None:
     """What is not known then counts as not failing, so that the plan stays as it is."""
-    verdicts = Verdicts[tuple[int, ...]](lambda _: True, tuple, exhausted=lambda: True)
+    verdicts = Verdicts[tuple[int, ...]](lambda *_: [True], tuple, exhausted=lambda: True)
     assert minimal(range(4), verdicts) == (0, 1, 2, 3)
     assert verdicts.runs == 0
 

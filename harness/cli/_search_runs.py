@@ -1,0 +1,65 @@
+"""The runs of `lockstep search`: here, or in several processes, and with what the page shows of those that failed."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.report.timeline import Timeline
+    from harness.search import PlanOutcome, Subject
+    from harness.subject.program import Program
+    from harness.subject.strategies import StrategyCase
+    from simulator import FaultPlan
+
+    Ran = tuple[PlanOutcome, list[Timeline]]
+
+__all__ = ["SubjectElsewhere", "run_plan"]
+
+
+@dataclass(frozen=True)
+class SubjectElsewhere:
+    """Makes the subject of a search once more, in another process, and takes its reference from the same cache.
+
+    Attributes:
+        program: what is run.
+        case: its strategy.
+        options: further ones of `subject_of`.
+        cache: where the reference is.
+        drawn: whether a page shows the runs.
+    """
+
+    program: Program
+    case: StrategyCase
+    options: dict[str, Any]
+    cache: str
+    drawn: bool
+
+    def __call__(self) -> Callable[[tuple[dict[str, Any], float]], Ran]:
+        """What runs a plan, which comes as data, within so many seconds."""
+        from harness.running.cache import CACHE_VARIABLE
+        from harness.search import subject_of
+
+        os.environ[CACHE_VARIABLE] = self.cache
+        return functools.partial(_run_data, subject_of(self.program, self.case, **self.options), self.drawn)
+
+
+def _run_data(subject: Subject, drawn: bool, asked: tuple[dict[str, Any], float]) -> Ran:
+    from simulator import FaultPlan
+
+    return run_plan(subject, FaultPlan.from_mapping(asked[0]), asked[1], drawn=drawn)
+
+
+def run_plan(subject: Subject, plan: FaultPlan, seconds: float, *, drawn: bool) -> Ran:
+    """Run a plan, and draw the run if it failed; not the one whose step was watched afterwards."""
+    from harness.report.timeline import read_timelines
+    from simulator.machines.local.scratch import scratch
+
+    if not drawn:
+        return subject.run(plan, seconds=seconds), []
+    with scratch("page") as kept:
+        outcome = subject.run(plan, kept / "run", seconds)
+        return outcome, read_timelines(kept / "run")[:1] if outcome.failed else []
