@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-import signal
+import functools
+import itertools
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 import click
 import msgspec
 
-from simulator.kernel import die_with_parent
+from harness.running.crew import Begun, ProcessLost, crew_of
 
 __all__ = ["at_once", "json_file", "named", "only", "results_of", "saved", "to_page", "track"]
 
@@ -50,18 +49,28 @@ def results_of(cases: Iterable[_Case], jobs: int, run: Callable[[_Case], _Result
         yield from map(run, cases)
         return
     waiting = iter(cases)
-    running: dict[Connection, _Case] = {}
-    with _workers(jobs, run) as workers:
-        free = list(workers)
+    running: dict[int, tuple[Begun[_Result], _Case]] = {}
+    with crew_of(jobs, functools.partial(_same, run)) as crew:
         while True:
-            for worker, case in zip(free, waiting, strict=False):
-                worker.send(case)
-                running[worker] = case
+            for case in itertools.islice(waiting, len(crew.free)):
+                begun = crew.begin(case)
+                running[begun.fileno()] = begun, case
             if not running:
                 return
-            free = [worker for worker in wait(list(running)) if isinstance(worker, Connection)]
-            for worker in free:
-                yield _received(worker, running.pop(worker))
+            for number in wait(list(running)):
+                assert isinstance(number, int)
+                yield _told(*running.pop(number))
+
+
+def _same(run: Callable[[_Case], _Result]) -> Callable[[_Case], _Result]:
+    return run
+
+
+def _told(done: Begun[_Result], case: Named) -> _Result:
+    try:
+        return done.wait()
+    except ProcessLost:
+        raise ProcessLost(f"the process that ran {case.name} has ended without a result") from None
 
 
 def at_once(jobs: int) -> Callable[..., Any]:
@@ -129,43 +138,3 @@ def track(
         if file is not None:
             file.write_bytes(msgspec.json.format(msgspec.json.encode(list(results.values()))) + b"\n")
     return [results[case.name] for case in cases]
-
-
-def _received(worker: Connection, case: Named) -> Any:
-    try:
-        result = worker.recv()
-    except EOFError:
-        raise ChildProcessError(f"the process that ran {case.name} has ended without a result") from None
-    return result
-
-
-@contextlib.contextmanager
-def _workers(jobs: int, run: Callable[[Any], Any]) -> Iterator[list[Connection]]:
-    """Processes that run the cases they are sent; killed in the end, since nothing that they start outlives them.
-
-    Not a pool of `concurrent.futures`, in which Ctrl-C can leave a lock behind that shutting it down waits for.
-    """
-    context = get_context("spawn")
-    with contextlib.ExitStack() as stack:
-        workers = []
-        for _ in range(jobs):
-            ours, theirs = context.Pipe()
-            process = context.Process(target=_work, args=(theirs, run))
-            process.start()
-            theirs.close()  # so that the end of the process is the end of the pipe
-            stack.callback(process.join)
-            stack.callback(process.terminate)
-            workers.append(ours)
-        yield workers
-
-
-def _work(cases: Connection, run: Callable[[Any], Any]) -> None:
-    die_with_parent()
-    signal.signal(signal.SIGINT, _nothing)  # from a terminal all get it, and the parent decides
-    with contextlib.suppress(EOFError):
-        while True:
-            cases.send(run(cases.recv()))
-
-
-def _nothing(number: int, frame: object) -> None:
-    """Unlike an ignored signal, one that is handled by nothing is not ignored in what is started."""

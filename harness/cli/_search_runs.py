@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
     Ran = tuple[PlanOutcome, list[Timeline]]
 
-__all__ = ["SubjectElsewhere", "run_plan"]
+__all__ = ["SubjectElsewhere", "check_jobs", "run_plan"]
+
+
+def check_jobs(jobs: int, case: StrategyCase) -> None:
+    """Whether so many runs of a strategy can be under way at once.
+
+    Raises:
+        UsageError: they cannot, as they share machines or GPUs.
+    """
+    from simulator import UsageError
+
+    if jobs > 1 and (case.over is not None or case.device_kind != "cpu"):
+        raise UsageError("--jobs: runs on machines or GPUs are made one after the other; leave it out")
 
 
 @dataclass(frozen=True)

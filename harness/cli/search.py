@@ -30,10 +30,11 @@ from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import show
 
 if TYPE_CHECKING:
+    from harness.cli._search_runs import Ran
     from harness.report.timeline import Timeline
+    from harness.running.crew import Crew
     from harness.search import Acceptance, Hunt, PlanOutcome, Search, Subject
     from harness.search.corpus import Corpus
-    from harness.search.jobs import Crew
     from harness.search.plan_strategy import Space
     from harness.subject.strategies import StrategyCase
     from simulator import FaultPlan
@@ -70,7 +71,7 @@ Exit codes:
     default=1,
     show_default=True,
     metavar="N",
-    help="Run so many plans at the same time, if there are cores for all of their tasks.",
+    help="Run so many plans at the same time; each wants cores for its tasks.",
 )
 @seed_option("Decides which plans are drawn.", 0)
 @click.option(
@@ -137,9 +138,9 @@ def search(program: str, **options: Any) -> int:
 
 
 def _search(program: str, options: dict[str, Any]) -> int:
+    from harness.cli._search_runs import check_jobs
     from harness.running.machine_files import on_machines
     from harness.search.corpus import Corpus, read_corpus, write_corpus
-    from harness.search.jobs import check_jobs
     from harness.search.plan_strategy import Space
     from harness.search.profiles import choose_kinds, profile_of
     from harness.search.pytest_file import name_of_test
@@ -195,8 +196,8 @@ def _subject(
     """What is searched, and the processes that run it where several runs are under way at once."""
     from harness.cli._search_runs import SubjectElsewhere
     from harness.running.cache import cache_folder
+    from harness.running.crew import crew_of
     from harness.search import subject_of
-    from harness.search.jobs import crew_of
 
     told = {name: options[name] for name in ("timeout", "restarts", "restart_policy")}
     told |= {"tier": "exact" if options["exact"] else "derived"}
@@ -237,22 +238,19 @@ def _searching(
     from harness.search import Search, describe_plan
     from simulator.units import parse_duration
 
+    def drawn(plan: FaultPlan, told: Ran) -> PlanOutcome:
+        outcome, timelines = told
+        if page is not None and timelines:
+            page.timelines[plan.to_json()] = timelines
+        return outcome
+
+    def run(plan: FaultPlan) -> PlanOutcome:
+        return drawn(plan, run_plan(subject, plan, searching.seconds_of_run, drawn=page is not None))
+
     def begin(plan: FaultPlan) -> Callable[[], PlanOutcome]:
-        """Here a run begins when it is waited for."""
-        asked = (plan.to_mapping(), searching.seconds_of_run)
-        waiting = None if crew is None else crew.begin(asked)
-
-        def wait() -> PlanOutcome:
-            if waiting is None:
-                told = run_plan(subject, plan, searching.seconds_of_run, drawn=page is not None)
-            else:
-                told = waiting()
-            outcome, timelines = told
-            if page is not None and timelines:
-                page.timelines[plan.to_json()] = timelines
-            return outcome
-
-        return wait
+        assert crew is not None
+        begun = crew.begin((plan.to_mapping(), searching.seconds_of_run))
+        return lambda: drawn(plan, begun.wait())
 
     def say(why: str, number: int, plan: FaultPlan, outcome: PlanOutcome) -> None:
         label = f"{number if why == 'plan' else '-':>4}"
@@ -262,7 +260,7 @@ def _searching(
 
     budget = parse_duration(options["budget"], "budget")
     searching = Search(
-        lambda plan: begin(plan)(),
+        run,
         space,
         budget,
         options["seed"],
@@ -273,7 +271,7 @@ def _searching(
         acceptance,
         say,
         jobs=options["jobs"],
-        begin=begin,
+        begin=None if crew is None else begin,
     )
     return searching
 

@@ -85,7 +85,7 @@ class Search:
         listener: called after each run with `plan` or `shrink`, its number, the plan and the outcome.
         hunt: what was done so far.
         jobs: how many runs may be under way at the same time.
-        begin: begins to run a plan once, and returns what waits for the outcome; None to `run` it then.
+        begin: begins to run a plan once, and returns what waits for the outcome; None if there is one job only.
     """
 
     run: Runner

@@ -13,8 +13,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from harness.cli._search_runs import check_jobs
+from harness.running.crew import ProcessLost, crew_of
 from harness.search import Acceptance, PlanOutcome, Search, describe_plan
-from harness.search.jobs import check_jobs, crew_of
 from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
 from harness.search.situations import Point, RunSituations
@@ -100,16 +101,18 @@ def _echo() -> Callable[[str], str]:
 def test_a_crew_does_what_it_is_asked_and_has_ended_then() -> None:
     """Each in a process of its own; an error is raised where the answer is waited for."""
     with crew_of(2, _echo) as crew:
-        waiting = [crew.begin(asked) for asked in ("a", "b")]
-        told = [wait() for wait in waiting]
+        begun = [crew.begin(asked) for asked in ("a", "b")]
+        told = [each.wait() for each in begun]
         assert [each[0] for each in told] == ["a", "b"]
         processes = [psutil.Process(int(each.split()[-1])) for each in told]
         assert processes[0] != processes[1]
         with pytest.raises(UsageError, match="no such thing"):
-            crew.begin("fail")()
-        assert crew.begin("again")().startswith("again by ")
+            crew.begin("fail").wait()
+        assert crew.begin("again").wait().startswith("again by ")
         os.kill(processes[0].pid, signal.SIGKILL)
         assert not living(processes[:1])
+        with pytest.raises(ProcessLost):
+            [each.wait() for each in [crew.begin("a"), crew.begin("b")]]
     assert not living(processes)
 
 

@@ -1,7 +1,8 @@
-"""Runs that are under way at the same time, each in a process of its own, which starts the tasks of its run.
+"""Processes that do several things at the same time, each of which starts processes of its own, such as runs.
 
-Not threads: what ends a run, as Ctrl-C does, is heard in the main thread alone. A process that is told to end leaves
-the contexts of its run, which removes all that belongs to it; where it is killed, its warden does that.
+Not threads: what ends a run, as Ctrl-C does, is heard in the main thread alone. Nor a pool of `concurrent.futures`, in
+which Ctrl-C can leave a lock behind that shutting it down waits for. A process that is told to end leaves the contexts
+of what it does, which removes all that belongs to it; where it is killed, wardens do that.
 """
 
 from __future__ import annotations
@@ -15,11 +16,10 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, TypeVar
 
-from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, UsageError
 from simulator.kernel import die_with_parent
 
-__all__ = ["Crew", "check_jobs", "crew_of"]
+__all__ = ["Begun", "Crew", "ProcessLost", "crew_of"]
 
 # What a process does once it was told to end: it ends its tasks and removes their files.
 _END_SECONDS_MAX = 20.0
@@ -27,47 +27,8 @@ _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
 
 
-def check_jobs(jobs: int, case: StrategyCase) -> None:
-    """Whether so many runs of a strategy can be under way at once.
-
-    Raises:
-        UsageError: they cannot, as they share machines or GPUs.
-    """
-    if jobs > 1 and (case.over is not None or case.device_kind != "cpu"):
-        raise UsageError("--jobs: runs on machines or GPUs are made one after the other; leave it out")
-
-
-@dataclass
-class Crew(Generic[_Asked, _Told]):
-    """Processes that do what they are asked; each does one thing at a time.
-
-    Attributes:
-        free: those that do nothing now.
-    """
-
-    free: list[Connection]
-
-    def begin(self, asked: _Asked) -> Callable[[], _Told]:
-        """Have one that is free begin, and return what waits for what it tells.
-
-        The latter raises:
-            LockstepError: as what was asked for does.
-            ChildProcessError: the process has ended.
-        """
-        worker = self.free.pop()
-        worker.send(asked)
-
-        def told() -> _Told:
-            try:
-                found: _Told | _Raised = worker.recv()
-            except EOFError:
-                raise ChildProcessError("a process that ran plans has ended without a result") from None
-            self.free.append(worker)
-            if isinstance(found, _Raised):
-                raise (UsageError if found.usage else LockstepError)(found.text)
-            return found
-
-        return told
+class ProcessLost(LockstepError):
+    """A process of a crew has ended before it told what it was asked; what it printed says why."""
 
 
 @dataclass(frozen=True)
@@ -78,18 +39,65 @@ class _Raised:
     usage: bool
 
 
+@dataclass(frozen=True)
+class Begun(Generic[_Told]):
+    """What one process of a crew does."""
+
+    process: Connection
+    free: list[Connection]
+
+    def fileno(self) -> int:
+        """The number of a file that can be read as soon as it is done, for `multiprocessing.connection.wait`."""
+        return self.process.fileno()
+
+    def wait(self) -> _Told:
+        """What comes of it; once.
+
+        Raises:
+            LockstepError: as what was asked for does.
+            ProcessLost: the process has ended.
+        """
+        try:
+            found: _Told | _Raised = self.process.recv()
+        except (EOFError, ConnectionError):
+            raise ProcessLost("a process that makes runs has ended before its run") from None
+        self.free.append(self.process)
+        if isinstance(found, _Raised):
+            raise (UsageError if found.usage else LockstepError)(found.text)
+        return found
+
+
+@dataclass(frozen=True)
+class Crew(Generic[_Asked, _Told]):
+    """Processes that do what they are asked; each does one thing at a time.
+
+    Attributes:
+        free: those that do nothing now.
+    """
+
+    free: list[Connection]
+
+    def begin(self, asked: _Asked) -> Begun[_Told]:
+        """Have one that is free begin."""
+        process = self.free.pop()
+        with contextlib.suppress(ConnectionError):  # it has ended, which is said where it is waited for
+            process.send(asked)
+        return Begun(process, self.free)
+
+
 @contextlib.contextmanager
-def crew_of(jobs: int, make: Callable[[], Callable[[Any], Any]]) -> Iterator[Crew[Any, Any]]:
+def crew_of(size: int, make: Callable[[], Callable[[Any], Any]]) -> Iterator[Crew[Any, Any]]:
     """So many processes; however this is left, they and all that they have started have ended then.
 
     Args:
-        jobs: how many.
-        make: called once in each process; it returns what is called there with what is asked.
+        size: how many.
+        make: called once in each process, when it is asked for the first time; it returns what is called there with
+            what is asked.
     """
     context = get_context("spawn")
     started: list[tuple[SpawnProcess, Connection]] = []
     try:
-        for _ in range(jobs):
+        for _ in range(size):
             ours, theirs = context.Pipe()
             process = context.Process(target=_work, args=(theirs, make))
             started.append((process, ours))
