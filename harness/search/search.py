@@ -137,8 +137,8 @@ class Search:
     def _begun(self, plans: Iterator[FaultPlan], most: int) -> Iterator[tuple[int, FaultPlan, Waiting]]:
         """The next plans, as many as there is room and time for, each with its number and with what waits for it."""
         for _ in range(most):
-            if self.left <= 0 or self.hunt.plans == self.plans or (plan := next(plans, None)) is None:
-                return
+            if self.hunt.plans == self.plans or (plan := next(plans, None)) is None or self.left <= 0:
+                return  # drawing takes time as well
             self.hunt.plans += 1
             yield self.hunt.plans, plan, self._begin(plan)
 
