@@ -92,6 +92,11 @@ Exit codes:
 )
 @click.option("--chaos", default="30s", show_default=True, metavar="DURATION", help="After this time a plan heals.")
 @click.option(
+    "--slowness",
+    metavar="DURATION",
+    help="A run may stand still so long beyond what its faults and TensorFlow's timeouts need.  [default: 10s]",
+)
+@click.option(
     "--accept",
     default="2/3",
     show_default=True,
@@ -199,7 +204,8 @@ def _subject(
     from harness.running.crew import crew_of
     from harness.search import subject_of
 
-    told = {name: options[name] for name in ("timeout", "restarts", "restart_policy")}
+    names = ("timeout", "restarts", "restart_policy", "slowness")
+    told = {name: options[name] for name in names if options[name] is not None}
     told |= {"tier": "exact" if options["exact"] else "derived"}
     subject = subject_of(program, case, **told)
     if options["jobs"] == 1:
@@ -359,7 +365,7 @@ def _why_nothing_was_tried(hunt: Hunt, options: dict[str, Any], seconds: float) 
 
 def _kept(options: dict[str, Any]) -> dict[str, Any]:
     """The options of `survives` with which the written test has to run as the search did."""
-    names = ("timeout", "restarts", "restart_policy", "network")
+    names = ("timeout", "restarts", "restart_policy", "slowness", "network")
     kept = {name: options[name] for name in names if options[name] is not None}
     kept |= {name: value for name, value in placing(options).items() if value}
     return kept | ({"tier": "exact"} if options["exact"] else {})

@@ -9,7 +9,7 @@ from harness.search.situations import RunSituations
 
 __all__ = ["PlanOutcome", "Symptom"]
 
-Symptom = Literal["numbers", "liveness"]
+Symptom = Literal["numbers", "liveness", "slowness"]
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,15 @@ class PlanOutcome:
 
     Attributes:
         symptom: `numbers` if a law is broken, `liveness` if the run did not end well although its plan healed and
-            restarts were allowed; None if it survived.
+            restarts were allowed, `slowness` if it ended well and stood still for longer than its faults explain; None
+            if it survived.
         text: what was wrong, or what the run was like, as lines for a person.
         unfired: what the injector says of faults whose trigger never came, or that had nothing to strike.
         struck: of each fault of the plan, whether it has struck; empty where that is not known.
         void: why the run says nothing about the program, if that is so; such an outcome is neither true nor a failure.
         shown: which situations it has shown.
         restarts: how often the most restarted task was started again.
+        gap: the longest time in which no task did anything, in seconds.
         seconds: how long it took.
     """
 
@@ -35,6 +37,7 @@ class PlanOutcome:
     void: str | None = None
     shown: RunSituations = field(default_factory=RunSituations)
     restarts: int = 0
+    gap: float = 0.0
     seconds: float = 0.0
 
     def __bool__(self) -> bool:

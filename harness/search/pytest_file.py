@@ -71,8 +71,7 @@ def write_test(
     path = next(folder / name for name in names if not (folder / name).exists())
     shown = ", ".join(f"{key}={value!r}" for key, value in options.items())
     text = _TEMPLATE.format(
-        title=f"{Path(file).name}:{function} under {strategy}: a plan under which its {outcome.symptom} fail"
-        f"{'s' if outcome.symptom == 'liveness' else ''}.",
+        title=f"{Path(file).name}:{function} under {strategy}: a plan that it does not survive ({outcome.symptom}).",
         name=path.name,
         path=os.path.relpath(Path(file).resolve(), folder.resolve()),
         function=function,

@@ -13,7 +13,9 @@ import msgspec
 
 from harness.attempts import JudgedAttempt, leaves_evidence
 from harness.errors import Abstained
+from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference
+from harness.evidence.saves import JOURNAL
 from harness.judgement import task_summaries
 from harness.judging.not_finite import not_finite
 from harness.request import Tier, VerifyRequest
@@ -26,14 +28,18 @@ from harness.running.reference_request import ReferenceRequest
 from harness.saved_run import save_run
 from harness.search.outcome import PlanOutcome
 from harness.search.situations import shown_in
+from harness.search.standstills import SLOWNESS, longest_gap, seconds_lost, standstills
 from harness.subject.machines import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, RunFailed, TaskError
 from simulator.faults import all_kinds
+from simulator.units import parse_duration
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack  # in typing from Python 3.11 on
+
+    from harness.report.timeline import Timeline
 
 __all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
 
@@ -56,6 +62,7 @@ class Subject:
         asked: its seed and tier, and the seconds for a run with all its restarts.
         restarts: restarts that a run may have; by default those that its faults can cause, and three more.
         restart_policy: as of `Cluster`.
+        slowness: seconds that a run may stand still beyond what its faults and TensorFlow's timeouts need.
     """
 
     program: Program
@@ -64,6 +71,7 @@ class Subject:
     asked: VerifyRequest
     restarts: int | None = None
     restart_policy: str | None = None
+    slowness: float = parse_duration(SLOWNESS, "slowness")
 
     @property
     def steps(self) -> int:
@@ -78,12 +86,14 @@ class Subject:
             out: keeps traces, logs, the journal and the verdict.
             seconds: that are left for it. A run that needs more is void.
         """
+        from harness.report.timeline import read_timeline
+
         began = time.monotonic()
         watched = msgspec.structs.replace(plan.expand(self.case.topology), points=True)
         disturbance = Disturbance(watched, self.restarts, self.restart_policy)
         disturbance.check(self.case, self.asked.timeout)
         causes: tuple[TaskError, ...] = ()
-        found, whole = PlanOutcome(), True
+        found, whole, timeline = PlanOutcome(), True, None
         with opened_run(out) as directory:
             limit = self.asked.timeout if seconds is None else min(seconds, self.asked.timeout)
             asked = dataclasses.replace(self.asked, keep=out is not None, timeout=limit)
@@ -107,10 +117,35 @@ class Subject:
                 found = PlanOutcome() if verdict else PlanOutcome(symptom="numbers", text=verdict.text())
                 if out is not None:
                     save_run(directory, verdict, reference)
-            found = dataclasses.replace(
-                found, struck=tuple(fault.fired for fault in result.faults), shown=shown_in(directory, watched)
-            )
+            struck = tuple(fault.fired for fault in result.faults)
+            found = dataclasses.replace(found, struck=struck, shown=shown_in(directory, watched))
+            if (journal := directory / TRACES / JOURNAL).exists():
+                timeline = read_timeline(journal)
+                found = dataclasses.replace(found, gap=longest_gap(timeline))
+        if found and timeline is not None and any(struck):
+            found = self._in_time(found, timeline, watched, None if seconds is None else began + seconds)
         return _finished(found, tasks, causes, time.monotonic() - began)
+
+    def _in_time(self, found: PlanOutcome, timeline: Timeline, plan: FaultPlan, deadline: float | None) -> PlanOutcome:
+        """The outcome of a run that survived, or the failure that it stood still for too long.
+
+        How long a run stands still without a fault is only asked where that matters, and then at once: the machine may
+        have become busy since the search began.
+        """
+        lasting = {str(fault.id) for fault in plan.faults if fault.lasts}
+        if seconds_lost(standstills(timeline, lasting)) <= self.slowness:
+            return found
+        seconds = None if deadline is None else deadline - time.monotonic()
+        if not (usual := self.run(FaultPlan(), seconds=seconds)):
+            return dataclasses.replace(found, void="whether it was slow is not known: its run without a fault failed")
+        late = standstills(timeline, lasting, usual.gap)
+        if seconds_lost(late) <= self.slowness:
+            return found
+        text = (
+            f"nothing was done for {late[0]}. Neither the faults nor a timeout of TensorFlow's need that, and without "
+            f"a fault the longest pause was {usual.gap:.1f} s"
+        )
+        return dataclasses.replace(found, symptom="slowness", text=text)
 
 
 def subject_of(
@@ -123,6 +158,7 @@ def subject_of(
     timeout: float = 120.0,
     restarts: int | None = None,
     restart_policy: str | None = None,
+    slowness: str = SLOWNESS,
     stream: bool = False,
     **machines: Unpack[OnMachines],
 ) -> Subject:
@@ -133,6 +169,7 @@ def subject_of(
         Abstained: its numbers are not finite, or differ from run to run where nothing can follow it.
         RunFailed: the program fails even undisturbed on one device.
     """
+    patience = parse_duration(slowness, "slowness")
     case = strategy_case(strategy, network=network, over=machines)
     check_hardware(case)
     check_machines(case)
@@ -145,7 +182,7 @@ def subject_of(
     reference = undisturbed(under_test, asked.venue(case), wanted)
     if (unknown := not_finite(reference.trace)) is not None:
         raise Abstained(unknown)
-    return Subject(under_test, case, reference, asked, restarts, restart_policy)
+    return Subject(under_test, case, reference, asked, restarts, restart_policy, patience)
 
 
 def survives(
@@ -166,8 +203,9 @@ def survives(
         plan: what goes wrong. A fault of a checkpoint in `record.directory` names that as its directory.
         out: keep traces, logs and the journal in this directory, in place of an earlier run; one that holds something
             else is refused.
-        options: `tier`, `seed`, `timeout`, `restarts`, `restart_policy`, `stream`, and of machines what `verify` has.
-            Without `restarts` a run has as many as its faults can cause, and three more.
+        options: `tier`, `seed`, `timeout`, `restarts`, `restart_policy`, `slowness`, `stream`, and of machines what
+            `verify` has. Without `restarts` a run has as many as its faults can cause, and three more. It may stand
+            still for `slowness` (`10s`) beyond what its faults and TensorFlow's timeouts need.
 
     Returns:
         An `PlanOutcome`: true if the program survived; `str` of it says what was wrong.

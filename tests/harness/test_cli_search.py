@@ -248,7 +248,7 @@ def test_a_written_test_names_its_program_from_where_it_lies(train: str, tmp_pat
 
 def test_the_written_test_runs_as_the_search_did() -> None:
     """Every option of a run that the command has is an option of `survives`, and goes into the test if it was given."""
-    given = {"timeout": 30.0, "restarts": 2, "restart_policy": "job", "network": "namespaces"}
+    given = {"timeout": 30.0, "restarts": 2, "restart_policy": "job", "slowness": "1m", "network": "namespaces"}
     machines = dict.fromkeys(OnMachines.__annotations__) | {"place": ()}
     assert _kept({**given, **machines, "exact": True}) == {**given, "tier": "exact"}
     assert _kept({**dict.fromkeys(given), **machines, "exact": False}) == {}

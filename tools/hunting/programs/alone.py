@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 
 STEPS, EPOCH, EVERY = 12, 6, 2
 
@@ -357,3 +358,18 @@ def weak_sigterm(strategy, record):
         if state["step"] % EVERY == 0:
             _write(path, state)
     record.final(metrics={"w": state["w"], "v": state["v"]})
+
+
+def weak_waits_for_lock(strategy, record):
+    """A save takes a lock, and who finds that of a process that is gone waits until it must be stale."""
+    path, lock = record.directory / "state.json", record.directory / "lock"
+
+    def save(state):
+        deadline = time.monotonic() + 20.0
+        while lock.exists() and time.monotonic() < deadline:  # guilty
+            time.sleep(0.05)
+        lock.touch()
+        _write(path, state)
+        lock.unlink()
+
+    _train(record, _fresh() | _read(path), save)
