@@ -22,7 +22,7 @@ def _broken(verdict: Verdict) -> set[str]:
     return {finding.law for finding in verdict.findings}
 
 
-# In one process the quick profile has uneven and masked batches, below, which ask for more.
+# In one process the quick profile has uneven batches, below, which ask for more.
 @pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
 @pytest.mark.parametrize("loop", ["keras3_loop:synchronized", "tf_keras_loop:synchronized"])
 def test_synchronized(strategy: StrategyCase, loop: str) -> None:
@@ -40,11 +40,9 @@ def test_synchronized_on_uneven_batches(strategy: StrategyCase, loop: str) -> No
     assert verify(normalizing.make("synchronized", _flavour(loop), normalizing.UNEVEN), strategy)
 
 
+@pytest.mark.full  # in the quick profile batches are uneven, above
 @REPLICATED_ONCE
-@pytest.mark.parametrize(
-    "loop",
-    ["keras3_loop:synchronized_masked", pytest.param("tf_keras_loop:synchronized_masked", marks=pytest.mark.full)],
-)
+@pytest.mark.parametrize("loop", ["keras3_loop:synchronized_masked", "tf_keras_loop:synchronized_masked"])
 def test_synchronized_and_masked(strategy: StrategyCase, loop: str) -> None:
     """A mask chooses what counts, and the statistics are still those of the global batch."""
     assert verify(normalizing.make("masked", _flavour(loop)), strategy)

@@ -163,7 +163,7 @@ def _fit(flavour: models.Flavour, kind: callbacks.Kind, save: str, restore: str,
     [
         _fit("keras", "backup", "mirrored-2", "mirrored-4"),
         _fit("keras", "backup", "default", "mirrored-2", pytest.mark.full),
-        _fit("tf_keras", "backup", "multi_worker-2", "parameter_server-1w2p:fixed_shards"),
+        _fit("tf_keras", "backup", "multi_worker-2", "parameter_server-1w2p:fixed_shards", pytest.mark.full),
         _fit("tf_keras", "backup", "parameter_server-1w2p:fixed_shards", "mirrored-2", pytest.mark.full),
         _fit("tf_keras", "backup", "mirrored-2", "multi_worker-2", pytest.mark.full),
         _fit("keras", "model_checkpoint", "mirrored-2", "default", pytest.mark.full),

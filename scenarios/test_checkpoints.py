@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +38,7 @@ PAIRS += [("default", "parameter_server-1w1p")]
 # Those which quick runs.
 QUICK = {
     ("mirrored-2", "parameter_server-2w2p:fixed_shards"),
-    ("parameter_server-2w2p:fixed_shards", "mirrored-3"),
     ("multi_worker-2", "one_device"),
-    ("central_storage-2", "multi_worker-2"),
 }
 # For the models of Keras, a ring: each strategy saves once and restores once.
 RING_OF_KERAS_2 = (
@@ -67,12 +65,10 @@ RING_OF_KERAS_3 = (
     "one_device",
 )
 SCALED = ("mirrored-2", "multi_worker-2", "mirrored-3", "multi_worker-2x2")
-QUICK_OF_KERAS_2 = {("mirrored-2", "parameter_server-2w2p:fixed_shards")}
 QUICK_OF_KERAS_3 = {("mirrored-3", "parameter_server-1w1p")}
-QUICK_SCALED = {("mirrored-2", "multi_worker-2")}
 
 
-def _pairs(pairs: Any, quick: set[tuple[str, str]]) -> list[Any]:
+def _pairs(pairs: Any, quick: Container[tuple[str, str]] = ()) -> list[Any]:
     """Parameters `strategy` and `resume`, with all but the quick ones left to --profile=full."""
     return [
         pytest.param(
@@ -110,7 +106,7 @@ def test_plain_variables(strategy: StrategyCase, resume: str, report_row: Any) -
     _resumes(resuming.make("plain"), strategy, resume, report_row, "plain variables, iterator, generator")
 
 
-@pytest.mark.parametrize(("strategy", "resume"), _pairs(_ring(RING_OF_KERAS_2), QUICK_OF_KERAS_2))
+@pytest.mark.parametrize(("strategy", "resume"), _pairs(_ring(RING_OF_KERAS_2)))
 def test_model_of_keras_2(strategy: StrategyCase, resume: str, report_row: Any) -> None:
     """A tf_keras model with slots and a metric; also to and from partitioned variables."""
     _resumes(resuming.make("tf_keras"), strategy, resume, report_row, "tf_keras model, optimizer, metric")
@@ -127,8 +123,8 @@ def test_model_of_keras_3(strategy: StrategyCase, resume: str, report_row: Any) 
     _resumes(resuming.make("keras", metrics=metrics), strategy, resume, report_row, what)
 
 
-@pytest.mark.parametrize("flavour", ["tf_keras", pytest.param("keras", marks=pytest.mark.full)])
-@pytest.mark.parametrize(("strategy", "resume"), _pairs(_ring(SCALED), QUICK_SCALED))
+@pytest.mark.parametrize("flavour", ["tf_keras", "keras"])
+@pytest.mark.parametrize(("strategy", "resume"), _pairs(_ring(SCALED)))
 def test_loss_scale(strategy: StrategyCase, resume: str, flavour: Any, report_row: Any) -> None:
     """The scale of a `LossScaleOptimizer`, which is in the middle of growing; not under parameter servers and central
     storage, which do not support it.
@@ -233,7 +229,7 @@ def test_how_many_checkpoints_a_manager_keeps(hours: float | None, kept: tuple[i
     ("mistake", "rule"),
     [
         ("no_optimizer", "slots_not_restored"),
-        ("other_names", "state_not_restored"),
+        pytest.param("other_names", "state_not_restored", marks=pytest.mark.full),
         ("save_before_update", "update_lost"),
     ],
 )

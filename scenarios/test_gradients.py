@@ -10,11 +10,7 @@ from scenarios.programs import every_optimizer, gradient_flow, models, optimizin
 # Not central storage: replicas can update its variables only with an aggregation, which optimizers give to their slots
 # alone, not to averages and constrained variables ("You must specify an aggregation method to update a
 # AggregatingVariable").
-REPLICATED = pytest.mark.strategies(
-    "mirrored-3",
-    "multi_worker-2",
-    full=("multi_worker-2x2",),
-)
+REPLICATED = pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "multi_worker-2x2"))
 # For what differs little from its neighbours: one strategy in the quick profile.
 REPLICATED_ONCE = pytest.mark.strategies("mirrored-3", full=("multi_worker-2x2",))
 ROUNDED = ("clipnorm", "global_clipnorm")
@@ -39,8 +35,9 @@ def test_a_custom_loop_is_exact(strategy: StrategyCase, form: gradient_flow.Form
     assert verify(gradient_flow.make(form), strategy, tier="exact")
 
 
+@pytest.mark.full  # in the quick profile test_optimizer_options clips by the global norm
 @REPLICATED_ONCE
-@pytest.mark.parametrize("clip", [pytest.param("norm", marks=pytest.mark.full), "global_norm"])
+@pytest.mark.parametrize("clip", ["norm", "global_norm"])
 def test_clipping_by_a_norm_after_the_reduction(strategy: StrategyCase, clip: gradient_flow.Clip) -> None:
     """The norm of the reduced gradient is the norm of the global gradient."""
     assert verify(gradient_flow.make("clip_reduced", clip), strategy)
@@ -99,7 +96,7 @@ def test_constraints(strategy: StrategyCase, flavour: str) -> None:
         pytest.param("keras3_loop:clipnorm", marks=pytest.mark.full),
         pytest.param("tf_keras_loop:clipnorm", marks=pytest.mark.full),
         pytest.param("keras3_loop:ema_overwrite", marks=pytest.mark.full),
-        "tf_keras_loop:ema_overwrite",
+        pytest.param("tf_keras_loop:ema_overwrite", marks=pytest.mark.full),
     ],
 )
 def test_optimizer_options(strategy: StrategyCase, loop: str) -> None:

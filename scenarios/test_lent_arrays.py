@@ -20,7 +20,8 @@ def test_arrays_of_a_generator(strategy: StrategyCase, loop: str) -> None:
 
 
 # Three replicas would meet keras3-fit-uneven-first-batch, several workers keras3-fit-multi-worker.
-@pytest.mark.strategies("mirrored-2", full=("one_device",))
+@pytest.mark.full
+@pytest.mark.strategies("mirrored-2", "one_device")
 @pytest.mark.parametrize("loop", ["keras3_fit:generator"])
 def test_arrays_of_a_generator_in_fit(strategy: StrategyCase, loop: str) -> None:
     """The labels, which nothing but the loss reads."""

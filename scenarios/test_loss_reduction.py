@@ -14,10 +14,9 @@ from scenarios.programs import fit_hinge, fit_masked, loss_formulas, loss_table,
 from scenarios.programs.sharing import sharing
 from simulator import Cluster
 
+# In one process the quick profile has the truth table, below.
 REPLICATED = pytest.mark.strategies(
-    "mirrored-3",
-    "multi_worker-2",
-    full=("mirrored-1", "central_storage-2", "multi_worker-2x2"),
+    "multi_worker-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2")
 )
 TRAINING_LAWS = {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"}
 
@@ -31,24 +30,19 @@ def _tier(form: reductions.Form, strategy: StrategyCase) -> Tier:
     return "derived" if form == "regularizer" and strategy.replicas == 3 else "exact"
 
 
-# In one process the quick profile has the truth table, below.
-@pytest.mark.strategies("multi_worker-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2"))
+_FULL = ("sample_weight", "all_reduce_mean", "sum", "class_weight", "add_loss")
+
+
+@REPLICATED
 @pytest.mark.parametrize(
-    "form",
-    [
-        "per_example",
-        "sample_weight",
-        "mask",
-        "all_reduce_mean",
-        *(pytest.param(form, marks=pytest.mark.full) for form in ("sum", "class_weight", "add_loss")),
-    ],
+    "form", ["per_example", "mask", *(pytest.param(form, marks=pytest.mark.full) for form in _FULL)]
 )
 def test_a_custom_loop_is_exact(strategy: StrategyCase, form: reductions.Form) -> None:
     """Batches of 16, 16, 4 and 1 train bit for bit as on one device, also where a replica gets nothing."""
     assert verify(reductions.make(form), strategy, tier=_tier(form, strategy))
 
 
-@pytest.mark.strategies("multi_worker-2", full=("mirrored-1", "mirrored-3", "central_storage-2", "multi_worker-2x2"))
+@REPLICATED
 def test_a_penalty_counts_once(strategy: StrategyCase) -> None:
     """Divided by the number of replicas and summed up over them, a regularizer's loss is that of one device."""
     assert verify(reductions.make("regularizer"), strategy, tier=_tier("regularizer", strategy))
@@ -68,9 +62,10 @@ def test_a_custom_loop_around_keras_is_exact(
 @pytest.mark.parametrize(
     ("form", "right", "laws"),
     [
-        ("local_mean", "all_reduce_mean", TRAINING_LAWS),
+        # In the quick profile test_tutorials has a mean of the replica.
+        pytest.param("local_mean", "all_reduce_mean", TRAINING_LAWS, marks=pytest.mark.full),
         ("local_mask", "mask", TRAINING_LAWS),
-        ("regularizer_per_replica", "regularizer", TRAINING_LAWS),
+        pytest.param("regularizer_per_replica", "regularizer", TRAINING_LAWS, marks=pytest.mark.full),
         ("divided_twice", "per_example", {"loss_matches_reference"}),
     ],
 )
@@ -87,7 +82,9 @@ def test_mistakes_are_caught(
 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-4", "central_storage-2", "multi_worker-2"))
-@pytest.mark.parametrize("loop", ["keras3_fit:scalar_loss", "tf_keras_fit:scalar_loss"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_fit:scalar_loss", pytest.param("tf_keras_fit:scalar_loss", marks=pytest.mark.full)]
+)
 def test_fit_with_a_scalar_loss(strategy: StrategyCase, loop: str) -> None:
     """A loss function that returns the mean of its batch trains as one that returns a loss for each example."""
     flavour: models.Flavour = "tf_keras" if loop.startswith("tf_keras") else "keras"

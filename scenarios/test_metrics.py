@@ -7,11 +7,7 @@ import pytest
 from harness import StrategyCase, verify
 from scenarios.programs import every_metric, measuring, models
 
-REPLICATED = pytest.mark.strategies(
-    "mirrored-3",
-    "multi_worker-2",
-    full=("central_storage-2", "multi_worker-2x2"),
-)
+REPLICATED = pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "central_storage-2", "multi_worker-2x2"))
 
 
 def _flavour(loop: str) -> models.Flavour:
@@ -34,14 +30,18 @@ def test_evaluate_and_predict(strategy: StrategyCase, loop: str) -> None:
 
 
 @pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "central_storage-2", "multi_worker-2x2"))
-@pytest.mark.parametrize("loop", ["keras3_evaluate:uneven", "tf_keras_evaluate:uneven"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_evaluate:uneven", pytest.param("tf_keras_evaluate:uneven", marks=pytest.mark.full)]
+)
 def test_evaluate_and_predict_uneven_batches(strategy: StrategyCase, loop: str) -> None:
     """Also when replicas do not divide the batches."""
     assert verify(measuring.make_evaluate(_flavour(loop)), strategy, tier="exact")
 
 
 @pytest.mark.strategies("mirrored-3", full=("central_storage-2", "multi_worker-2", "multi_worker-2x2"))
-@pytest.mark.parametrize("loop", ["keras3_fit:batch_logs", "tf_keras_fit:batch_logs"])
+@pytest.mark.parametrize(
+    "loop", [pytest.param("keras3_fit:batch_logs", marks=pytest.mark.full), "tf_keras_fit:batch_logs"]
+)
 def test_logs_of_fit(strategy: StrategyCase, loop: str) -> None:
     """What `fit` tells callbacks after every batch, and `History` after every epoch."""
     assert verify(measuring.make_logs(_flavour(loop), measuring.EVEN), strategy, tier="exact")

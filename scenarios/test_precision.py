@@ -44,21 +44,25 @@ def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
 
 
 @ACROSS_WORKERS
-@pytest.mark.parametrize("loop", ["keras3_loop:float16", "tf_keras_loop:float16"])
+@pytest.mark.parametrize("loop", ["keras3_loop:float16", pytest.param("tf_keras_loop:float16", marks=pytest.mark.full)])
 def test_float16(strategy: StrategyCase, loop: str) -> None:
     """A float16 model with dynamic loss scaling; the scale doubles after every second step."""
     assert verify(precision.make(_flavour(loop), "mixed_float16"), strategy)
 
 
 @pytest.mark.strategies("mirrored-2", full=("mirrored-1", "mirrored-3", "multi_worker-2"))
-@pytest.mark.parametrize("loop", ["keras3_loop:overflow_first", "tf_keras_loop:overflow_first"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_loop:overflow_first", pytest.param("tf_keras_loop:overflow_first", marks=pytest.mark.full)]
+)
 def test_overflow_on_the_first_replica(strategy: StrategyCase, loop: str) -> None:
     """All replicas skip the step and halve the loss scale."""
     assert verify(precision.make_overflow(_flavour(loop), "inf", example=0), strategy, tier="exact", timeout=30)
 
 
 @MIRRORED_FIRST
-@pytest.mark.parametrize("loop", ["keras3_loop:overflow_last", "tf_keras_loop:overflow_last"])
+@pytest.mark.parametrize(
+    "loop", [pytest.param("keras3_loop:overflow_last", marks=pytest.mark.full), "tf_keras_loop:overflow_last"]
+)
 def test_overflow_on_the_last_replica(strategy: StrategyCase, loop: str) -> None:
     """Also when the first replica's gradients are finite."""
     assert verify(precision.make_overflow(_flavour(loop), "inf", example=11), strategy, tier="exact", timeout=30)
@@ -75,9 +79,10 @@ def test_a_gradient_that_is_no_number(strategy: StrategyCase, loop: str) -> None
     assert verify(precision.make_overflow(_flavour(loop), "nan", example=example), strategy, tier="exact", timeout=30)
 
 
+@pytest.mark.full  # in the quick profile test_fit_with_jit_compile compiles the same
 @pytest.mark.requires(xla=True)
 @MIRRORED_FIRST
-@pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
+@pytest.mark.parametrize("flavour", ["keras", "tf_keras"])
 def test_xla(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """Forward and backward pass compiled by XLA in every replica."""
     assert verify(precision.make(flavour, "float32", xla="jit_compile"), strategy)
@@ -97,7 +102,9 @@ def test_automatic_clustering(strategy: StrategyCase, flavour: models.Flavour, t
 
 @pytest.mark.requires(xla=True)
 @pytest.mark.strategies("mirrored-2", full=("mirrored-1",))
-@pytest.mark.parametrize("loop", ["keras3_fit:jit_compile", "tf_keras_fit:jit_compile"])
+@pytest.mark.parametrize(
+    "loop", ["keras3_fit:jit_compile", pytest.param("tf_keras_fit:jit_compile", marks=pytest.mark.full)]
+)
 def test_fit_with_jit_compile(strategy: StrategyCase, loop: str) -> None:
     """`compile(jit_compile=True)` trains as one device does."""
     assert verify(fit_hinge.make(_flavour(loop), scalar=False, jit_compile=True), strategy, tier="exact")

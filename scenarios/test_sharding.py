@@ -13,21 +13,12 @@ from scenarios.programs.sharding import contracts, training
 from scenarios.programs.sharding.live import Asking, PipelineFailed, asking
 from scenarios.programs.sharding.pipelines import Pipeline, Policy, Source
 
-EVERYWHERE = pytest.mark.strategies(
-    "mirrored-3",
-    "multi_worker-2",
-    full=("one_device", "multi_worker-3", "multi_worker-2x2", "central_storage-2"),
-)
-WITH_2X2 = pytest.mark.strategies(
-    "mirrored-3",
-    "multi_worker-2",
-    "multi_worker-2x2",
-    full=("one_device", "multi_worker-3", "central_storage-2"),
-)
+_MORE = ("one_device", "multi_worker-3", "multi_worker-2x2")
+EVERYWHERE = pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "central_storage-2", *_MORE))
+# In the quick profile one host has the elements by position, and no shards besides.
+BY_POSITION = pytest.mark.strategies("mirrored-3", "multi_worker-2", full=("central_storage-2", *_MORE))
 # Central storage drops the end of what is not sharded by element: see test_the_last_batch.
-WITH_AN_END = pytest.mark.strategies(
-    "mirrored-3", "multi_worker-2", full=("one_device", "multi_worker-3", "multi_worker-2x2")
-)
+WITH_AN_END = pytest.mark.strategies("multi_worker-2", full=("mirrored-3", *_MORE))
 ACROSS_WORKERS = pytest.mark.strategies("multi_worker-2", full=("multi_worker-3", "multi_worker-2x2"))
 FILES = (
     Pipeline((6, 6, 6, 6), 8, "tfrecord"),
@@ -69,7 +60,7 @@ def test_files_are_sharded_by_file(strategy: StrategyCase, policy: Policy, ask: 
         assert Ledger.of(run).counts() == _times(asked), asked
 
 
-@WITH_2X2
+@BY_POSITION
 @pytest.mark.parametrize("policy", ["AUTO", "DATA"])
 def test_elements_are_sharded_by_position(strategy: StrategyCase, policy: Policy, ask: Asking) -> None:
     """Each global batch is divided over all replicas, in memory, from CSV, and with DATA from any file."""
@@ -110,7 +101,7 @@ def test_a_hint_under_another_policy_is_refused(strategy: StrategyCase, ask: Ask
 
 
 @ACROSS_WORKERS
-@pytest.mark.parametrize("policy", ["AUTO", "FILE"])
+@pytest.mark.parametrize("policy", [pytest.param("AUTO", marks=pytest.mark.full), "FILE"])
 def test_fewer_files_than_workers_are_refused(strategy: StrategyCase, policy: Policy, ask: Asking) -> None:
     """InvalidArgumentError as documented, on the workers that have a file; those that have none wait for them."""
     pipeline = Pipeline((6,) * (strategy.workers - 1), 4, "tfrecord", policy=policy)
@@ -258,7 +249,7 @@ def test_a_partial_batch_that_is_repeated(strategy: StrategyCase) -> None:
     assert _verify(Pipeline((6, 4), 4, "tfrecord", ("batch", "repeat")), strategy)
 
 
-@pytest.mark.strategies("mirrored-2", "central_storage-2", full=("mirrored-3",))
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "central_storage-2"))
 @pytest.mark.parametrize("loop", ["pipeline:last_batch_of_files", "pipeline:last_batch_from_a_function"])
 def test_the_last_batch(strategy: StrategyCase, loop: str) -> None:
     """The last example is seen, though there is one replica only that gets one."""

@@ -13,32 +13,33 @@ _OTHERS = (
     "one_device",
     "mirrored-1",
     "mirrored-2:hierarchical_copy",
-    "mirrored-2:reduction_to_one_device",
-    "multi_worker-3",
 )
 _HARDWARE = ("mirrored-2:nccl", "multi_worker-2:nccl", "tpu")
-_RARE = ("mirrored-4", "multi_worker-4", "multi_worker-2:ring", "central_storage-3", *_HARDWARE)
-# The exact program is cheap enough to meet every strategy in the quick profile.
+_RARE = (
+    "mirrored-2:reduction_to_one_device",
+    "mirrored-4",
+    "multi_worker-3",
+    "multi_worker-4",
+    "multi_worker-2:ring",
+    "central_storage-3",
+    *_HARDWARE,
+)
+# The exact program is cheap enough to meet strategies of every kind in the quick profile.
 EVERY_SYNCHRONOUS = pytest.mark.strategies(*_QUICK, *_OTHERS, full=_RARE)
-# One of each kind; all other shapes, and ways to reduce, meet the exact program.
+# In the quick profile the other kinds meet the exact program, and the forms below.
 SYNCHRONOUS = pytest.mark.strategies(
-    "mirrored-3",
-    "central_storage-2",
     "multi_worker-2",
-    full=("multi_worker-2x2", *_HARDWARE),
+    full=("mirrored-3", "central_storage-2", "multi_worker-2x2", *_HARDWARE),
 )
-# In the quick profile central storage meets the custom loop, whose updates are the same.
-FITTED = pytest.mark.strategies(
-    "mirrored-3", "multi_worker-2", full=("central_storage-2", "multi_worker-2x2", *_HARDWARE)
-)
-_SHARDING = ("parameter_server-2w2p:min_size", "parameter_server-2w2p:max_size", "parameter_server-2w2p:fixed_shards")
+_FIXED = "parameter_server-2w2p:fixed_shards"
 EVERY_PARAMETER_SERVER = pytest.mark.strategies(
-    "parameter_server-1w1p", "parameter_server-2w1p", "parameter_server-2w2p", *_SHARDING
+    "parameter_server-1w1p",
+    "parameter_server-2w2p",
+    _FIXED,
+    full=("parameter_server-2w1p", "parameter_server-2w2p:min_size", "parameter_server-2w2p:max_size"),
 )
 PARAMETER_SERVERS = pytest.mark.strategies(
-    "parameter_server-1w1p",
-    "parameter_server-2w2p:fixed_shards",
-    full=("parameter_server-2w2p", "parameter_server-2w2p:min_size"),
+    _FIXED, full=("parameter_server-1w1p", "parameter_server-2w2p", "parameter_server-2w2p:min_size")
 )
 
 
@@ -73,7 +74,7 @@ def test_custom_loop(
     assert verify(keras_loop.make(_flavour(loop), model, optimizer), strategy)
 
 
-@FITTED
+@SYNCHRONOUS
 @_models("cnn-momentum")
 @pytest.mark.parametrize("loop", ["keras3_fit", "tf_keras_fit"])
 def test_fit(strategy: StrategyCase, loop: str, model: models.ModelName, optimizer: models.OptimizerName) -> None:
@@ -134,7 +135,7 @@ FEW_COMPILED = pytest.mark.strategies("mirrored-2", full=_MORE)
     ("loop", "mode", "iterate"),
     [
         ("keras3_loop", "eager", "dataset"),
-        ("keras3_loop", "function", "iterator"),
+        pytest.param("keras3_loop", "function", "iterator", marks=pytest.mark.full),
         # In the quick profile test_precision compiles a step.
         pytest.param("tf_keras_loop", "jit", "dataset", marks=pytest.mark.full),
         pytest.param("keras3_loop", "jit", "dataset", marks=pytest.mark.full),
@@ -154,7 +155,7 @@ def test_custom_loop_in_other_forms(
     ("loop", "style", "source"),
     [
         ("keras3_fit", "functional", "dataset"),
-        ("tf_keras_fit:log_reduction_first", "subclassed", "arrays"),
+        pytest.param("tf_keras_fit:log_reduction_first", "subclassed", "arrays", marks=pytest.mark.full),
         pytest.param("keras3_fit", "subclassed", "arrays", marks=pytest.mark.full),
         pytest.param("tf_keras_fit:log_reduction_first", "functional", "dataset", marks=pytest.mark.full),
     ],
@@ -174,8 +175,9 @@ def test_fit_counts_its_steps(strategy: StrategyCase, loop: str) -> None:
     assert verify(unknown_length.make(_flavour(loop)), strategy)
 
 
+@pytest.mark.full  # in the quick profile test_fit knows how many there are
 @pytest.mark.strategies("mirrored-2")
-@pytest.mark.parametrize("loop", ["keras3_fit", pytest.param("tf_keras_fit", marks=pytest.mark.full)])
+@pytest.mark.parametrize("loop", ["keras3_fit", "tf_keras_fit"])
 def test_fit_counts_the_steps_of_a_known_length(strategy: StrategyCase, loop: str) -> None:
     """The same, with the length told: the number of steps is right."""
     assert verify(unknown_length.make(_flavour(loop), known=True), strategy)

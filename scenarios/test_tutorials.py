@@ -28,7 +28,12 @@ OLD_KERAS = pytest.mark.known_issue(
 
 @pytest.mark.strategies("multi_worker-2", full=("mirrored-2", "mirrored-3", "multi_worker-2x2"))
 @pytest.mark.parametrize(
-    "program", [pytest.param("custom_training", marks=OLD_KERAS), "dataset_function", "text_classification"]
+    "program",
+    [
+        pytest.param("custom_training", marks=OLD_KERAS),
+        "dataset_function",
+        pytest.param("text_classification", marks=pytest.mark.full),
+    ],
 )
 def test_right_programs_are_consistent(strategy: StrategyCase, program: str) -> None:
     """The tutorial "Custom training", input from a dataset function, and text classification with an embedding."""
