@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from simulator.errors import UsageError
 
-__all__ = ["JOBS", "Devices", "Topology"]
+__all__ = ["JOBS", "Devices", "Topology", "matching"]
 
 # In the order in which tasks are listed and started.
 JOBS = ("chief", "worker", "ps", "evaluator")
 _MOST_TASKS = 128
 _DEVICES = re.compile(r"(cpu|gpu|gpu-simulated):([1-9][0-9]?)")
+_RANGE = re.compile(r"(\d+)-(\d+)")
+
+
+def matching(pattern: str, tasks: Iterable[str]) -> tuple[str, ...]:
+    """The tasks, in their order, that a pattern means.
+
+    Args:
+        pattern: `worker:1`, `worker` or `worker:*` for all of a job, `worker:0-31` for those of both numbers and
+            between them, `*` for all, or whatever `fnmatch` understands.
+        tasks: by their names.
+    """
+    job, _, number = pattern.partition(":")
+    if (ends := _RANGE.fullmatch(number)) is not None:
+        wanted = {f"{job}:{each}" for each in range(int(ends[1]), int(ends[2]) + 1)}
+        return tuple(task for task in tasks if task in wanted)
+    pattern = pattern if ":" in pattern or pattern == "*" else f"{pattern}:*"
+    return tuple(task for task in tasks if fnmatch.fnmatchcase(task, pattern))
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,7 @@ class Fault(
     """Base of all kinds: exactly one of the triggers, the keys that refine it, and a name.
 
     Durations, sizes and rates are text with a unit (`1s`, `64KiB`, `100MB/s`). A count or such a text may be a range,
-    `10..20` or `1s..3s`, from which the plan's seed draws. Patterns of tasks are `worker:1`, `worker:*`, `*`, and
+    `10..20` or `1s..3s`, from which the plan's seed draws. Tasks are `worker:1`, `worker:0-31`, `worker:*`, `*`, and
     `worker:?` for one drawn task.
 
     Attributes:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from simulator.errors import UsageError
-from simulator.topology import JOBS, Topology
+from simulator.topology import JOBS, Topology, matching
 from simulator.units import parse_duration, parse_rate, parse_share, parse_size
 from simulator.wire.network import Conditions
 
@@ -19,7 +19,7 @@ _FLAGS = ("stall", "hold", "blackhole", "refuse", "reset")
 _SHAPES = ("delay", "jitter", "rate", "loss")
 # What the kernel does to the cables between hosts; the rest is the relay's.
 _OF_CABLES = ("rate", "loss", "blackhole")
-_PATTERN = re.compile(rf"\*|({'|'.join(JOBS)})(:(\*|[0-9]+))?")
+_PATTERN = re.compile(rf"\*|({'|'.join(JOBS)})(:(\*|[0-9]+(-[0-9]+)?))?")
 _WORDS = {"true": True, "false": False}
 _CONNECTIONS_MAX = 2**32 - 1
 _EXAMPLE = "src=worker,dst=ps,delay=20ms"
@@ -84,7 +84,7 @@ class Link:
             value: object = getattr(self, end)
             if not (isinstance(value, str) and _PATTERN.fullmatch(value)):
                 raise UsageError(
-                    f"{end}={value!r} names no tasks; write worker:1, worker or worker:* (jobs are {', '.join(JOBS)}), "
+                    f"{end}={value!r} names no tasks; write worker:1, worker:0-31 or worker (jobs are {', '.join(JOBS)}), "
                     "or * for all"
                 )
         if not isinstance(self.one_way, bool):
@@ -237,17 +237,12 @@ class Link:
 
 
 def expand(pattern: str, topology: Topology, what: str = "task") -> tuple[str, ...]:
-    """The tasks of the network that `worker:1`, `worker`, `worker:*` or `*` means.
+    """The tasks of the network that a pattern means, as of `simulator.topology.matching`.
 
     Raises:
         UsageError: there are none.
     """
-    job, _, index = pattern.partition(":")
-    found = tuple(
-        task
-        for task in topology.networked
-        if pattern in ("*", task) or (index in ("", "*") and task.partition(":")[0] == job)
-    )
+    found = matching(pattern, topology.networked)
     if not found:
         tasks = ", ".join(topology.networked) or "none, since this is one local process"
         raise UsageError(f"{what}={pattern} matches no task on the network; there are {tasks}")

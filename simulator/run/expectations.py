@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from simulator.errors import TaskError
 from simulator.results import Incarnation
 from simulator.run.task import Task
+from simulator.topology import matching
 
 __all__ = ["Expectation", "unexpected"]
 
@@ -44,7 +44,7 @@ def unexpected(tasks: Mapping[str, Task], expectations: Sequence[Expectation]) -
     causes = []
     met: set[Expectation] = set()
     for task in tasks.values():
-        wishes = [wish for wish in expectations if fnmatch.fnmatchcase(task.name, wish.task)]
+        wishes = [wish for wish in expectations if matching(wish.task, [task.name])]
         # A failure that a restart has made good still came.
         met.update(wish for wish in wishes if any(wish.fits(past) for past in task.earlier))
         fitting = [wish for wish in wishes if wish.fits(task)]

@@ -93,7 +93,7 @@ def test_the_form_of_the_command_line() -> None:
     [
         ("dst=ps,delay=20ms", "needs src"),
         ("src=worker,delay=20ms", "needs dst"),
-        ("src=workr,dst=ps,delay=20ms", "names no tasks; write worker:1, worker or worker:"),
+        ("src=workr,dst=ps,delay=20ms", "names no tasks; write worker:1, worker:0-31 or worker"),
         ("src=worker:x,dst=ps,delay=20ms", "names no tasks"),
         ("src=worker,dst=ps,latency=20ms", "has no 'latency'; it has src, dst, delay"),
         ("src=worker,src=ps,dst=ps,delay=20ms", "has src twice"),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from simulator import Devices, Topology, UsageError
+from simulator.topology import matching
 
 
 def test_tasks_start_with_the_leader() -> None:
@@ -79,3 +80,25 @@ def test_a_task_that_does_not_exist_is_a_usage_error() -> None:
     """The message lists the tasks there are."""
     with pytest.raises(UsageError, match="tasks are worker:0, worker:1"):
         Topology(worker=2).check_task("worker:2")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("worker:1", ["worker:1"]),
+        ("worker", [f"worker:{each}" for each in range(12)]),
+        ("worker:*", [f"worker:{each}" for each in range(12)]),
+        ("worker:2-4", ["worker:2", "worker:3", "worker:4"]),
+        ("worker:10-99", ["worker:10", "worker:11"]),
+        ("worker:4-2", []),
+        ("worker:[01]", ["worker:0", "worker:1"]),
+        ("*:0", ["worker:0", "ps:0"]),
+        ("ps", ["ps:0"]),
+        ("p", []),
+    ],
+)
+def test_a_pattern_means_tasks(pattern: str, found: list[str]) -> None:
+    """The same for faults, links and expected failures."""
+    tasks = Topology(worker=12, ps=1).tasks
+    assert list(matching(pattern, tasks)) == found
+    assert matching("*", tasks) == tasks

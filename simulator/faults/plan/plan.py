@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import random
 import sys
@@ -25,7 +24,7 @@ from simulator.faults.plan.reading import (
 from simulator.faults.protocol import Fault, LinkFault, fields_of
 from simulator.faults.values import FaultValue, ends_of
 from simulator.network.link import Link
-from simulator.topology import Topology
+from simulator.topology import Topology, matching
 from simulator.units import parse_duration
 
 __all__ = ["FaultPlan", "describe_fault", "describe_plan", "goes_without_saying"]
@@ -357,16 +356,16 @@ def _draw_value(key: str, value: object, known: FaultValue | None, stream: rando
 
 
 def _draw_tasks(pattern: str, topology: Topology, stream: random.Random, what: str = "task") -> tuple[str, ...]:
-    """The tasks that `worker:1`, `worker:*`, `*` or `worker:?` means; of the last, one is drawn.
+    """The tasks that a pattern means, as of `simulator.topology.matching`; of `worker:?` one is drawn.
 
     Raises:
         UsageError: there is no such task.
     """
     one = pattern.endswith("?")
-    found = [task for task in topology.tasks if fnmatch.fnmatchcase(task, pattern[:-1] + "*" if one else pattern)]
+    found = matching(pattern[:-1] + "*" if one else pattern, topology.tasks)
     if not found:
         raise UsageError(f"{what}={pattern} matches no task; tasks are {', '.join(topology.tasks)}")
-    return (stream.choice(found),) if one else tuple(found)
+    return (stream.choice(found),) if one else found
 
 
 def describe_plan(plan: FaultPlan) -> str:
