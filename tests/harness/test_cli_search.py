@@ -65,6 +65,7 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
     test()
 
 
+@pytest.mark.full  # test_search_jobs.py has them without processes
 def test_two_jobs_find_and_shrink_it_alike(train: str, tmp_path: Path) -> None:
     """Real processes: the same least plan, a page with its timeline, and JSON that says how many jobs there were."""
     page = tmp_path / "page.html"

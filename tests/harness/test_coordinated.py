@@ -8,12 +8,13 @@ from harness import verify
 from tests.harness._coordinated import asynchronous
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mistake", "broken"),
     [
-        pytest.param("", set(), marks=pytest.mark.full),
+        ("", set()),
         ("twice", {"variables_match_reference"}),
-        pytest.param("unjoined", {"updates_counted"}, marks=pytest.mark.full),
+        ("unjoined", {"updates_counted"}),
     ],
 )
 def test_a_training_whose_updates_meet_is_judged(mistake: str, broken: set[str]) -> None:

@@ -49,13 +49,13 @@ def test_mistakes_that_depend_on_uneven_shards_are_named(mistake: str, rule: str
 @pytest.mark.parametrize(
     ("mistake", "rule"),
     [
-        ("mean_then_sum", "loss_times_replicas"),
+        pytest.param("mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
         pytest.param("hidden_mean_then_sum", "loss_times_replicas", marks=pytest.mark.full),
         pytest.param("sum_then_mean", "loss_divided_by_replicas", marks=pytest.mark.full),
         # In the quick profile with three replicas, above.
         pytest.param("mean_of_means", "mean_of_replica_means", marks=pytest.mark.full),
         pytest.param("regularizer", "regularizer_times_replicas", marks=pytest.mark.full),
-        ("not_reduced", "gradients_not_reduced"),
+        pytest.param("not_reduced", "gradients_not_reduced", marks=pytest.mark.full),
         pytest.param("one_replica", "gradients_not_reduced", marks=pytest.mark.full),
         pytest.param("overlap", "examples_duplicated", marks=pytest.mark.full),
         pytest.param("tail_dropped", "examples_missing", marks=pytest.mark.full),
@@ -104,6 +104,7 @@ def test_the_right_step_needs_no_explanation(extra: str) -> None:
     assert _right(regression(extra=extra), "mirrored-2").explanation is None
 
 
+@pytest.mark.full
 def test_a_step_that_overflows_as_it_should_is_not_judged() -> None:
     """All that is finite agrees; of an infinite loss and its gradients nobody can tell whether they are right."""
     verdict = verify(regression(extra="overflow"), "mirrored-2")

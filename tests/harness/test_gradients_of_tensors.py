@@ -46,13 +46,14 @@ def of_a_copy(strategy: Any, record: Any, *, wrong: bool = False, adversarial: b
         step(attacked(examples) if adversarial else examples)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("told", "outcome"),
     [
-        pytest.param({}, "consistent", marks=pytest.mark.full),
+        ({}, "consistent"),
         ({"wrong": True}, "inconsistent"),
-        pytest.param({"adversarial": True}, "consistent", marks=pytest.mark.full),
-        pytest.param({"adversarial": True, "wrong": True}, "inconsistent", marks=pytest.mark.full),
+        ({"adversarial": True}, "consistent"),
+        ({"adversarial": True, "wrong": True}, "inconsistent"),
     ],
 )
 def test_a_call_that_assigns_after_gradients_is_a_step(told: dict[str, bool], outcome: str) -> None:

@@ -78,6 +78,7 @@ def test_a_wrong_pipeline_of_tensorflow_is_given_its_cause(wrong: str, strategy:
     assert verdict.culprit.source.endswith(f"# {wrong}")
 
 
+@pytest.mark.full  # scenarios/test_sharding.py observes
 def test_observe_runs_without_judging() -> None:
     """The wrong pipeline's ledger: both workers read everything, each half a batch at a step."""
     ledger = Ledger.of(observe(_program("auto_shard_off"), "multi_worker-2"))

@@ -35,9 +35,8 @@ def counted(strategy: Any, record: Any, *, times: bool = True) -> None:
         record.step(variables=[weight])
 
 
-@pytest.mark.parametrize(
-    ("times", "outcome"), [(True, "abstained"), pytest.param(False, "inconsistent", marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("times", "outcome"), [(True, "abstained"), (False, "inconsistent")])
 def test_a_share_that_is_made_up_for_is_no_mistake(times: bool, outcome: str) -> None:
     """Left alone, one device trains the same; where nothing makes up for the share, it does not."""
     verdict = verify(functools.partial(counted, times=times), "mirrored-2", explain=False, prove=False)

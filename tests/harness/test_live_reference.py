@@ -143,6 +143,7 @@ def test_it_says_what_one_says_that_is_made_later(said_of: Any, program: Any, st
     assert _numbers(later) == _numbers(verdict)
 
 
+@pytest.mark.full
 def test_a_mistake_is_found(said_of: Any) -> None:
     """A mean of each replica, summed."""
     verdict, did = said_of(functools.partial(of_each_batch, wrong=True), False)
@@ -158,7 +159,8 @@ def test_a_graph_that_was_built_for_other_examples_is_built_again(said_of: Any) 
     assert _numbers(later) == _numbers(verdict)
 
 
-@pytest.mark.parametrize("saves", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("saves", [False, True])
 def test_a_script_is_followed(said_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saves: bool) -> None:
     """By `fit` of Keras; what it saves it writes into a view of its own. Each run is made once."""
     (tmp_path / "train.py").write_text(_SCRIPT)

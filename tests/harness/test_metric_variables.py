@@ -45,9 +45,8 @@ def tracked(strategy: Any, record: Any, *, wrong: bool = False) -> None:
         record.step(variables=model.variables, metrics={"track": model.tracker})
 
 
-@pytest.mark.parametrize(
-    ("wrong", "outcome"), [(False, "consistent"), pytest.param(True, "inconsistent", marks=pytest.mark.full)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize(("wrong", "outcome"), [(False, "consistent"), (True, "inconsistent")])
 def test_what_a_metric_keeps_is_left_out_and_its_result_is_judged(wrong: bool, outcome: str) -> None:
     """Its `count` is 2 for each step of two replicas, and 1 on one device, though the mean is the same."""
     verdict = verify(functools.partial(tracked, wrong=wrong), "mirrored-2", explain=False, prove=False)

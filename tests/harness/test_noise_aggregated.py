@@ -41,10 +41,9 @@ def _train(strategy: Any, record: Any, *, on_read: bool, factor: float) -> None:
         record.step(variables=[b, total])
 
 
-@pytest.mark.parametrize("on_read", [False, pytest.param(True, marks=pytest.mark.full)])
-@pytest.mark.parametrize(
-    ("factor", "outcome"), [pytest.param(1.0, "consistent", marks=pytest.mark.full), (1.5, "inconsistent")]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("on_read", [False, True])
+@pytest.mark.parametrize(("factor", "outcome"), [(1.0, "consistent"), (1.5, "inconsistent")])
 def test_a_sum_in_16_bits_over_replicas_is_judged(factor: float, outcome: str, on_read: bool) -> None:
     """Parts that nearly cancel lose more than what they add up to; a factor is found nevertheless."""
     verdict = verify(partial(_train, on_read=on_read, factor=factor), "mirrored-2", explain=False, prove=False)

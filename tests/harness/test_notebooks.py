@@ -217,6 +217,7 @@ def test_tools_are_told_the_line_of_the_file(there: Path) -> None:
     assert line_on_disk("a.py", 2) == ("a.py", 2)
 
 
+@pytest.mark.full
 def test_a_wrong_notebook_is_found_with_its_cell_and_line(there: Path) -> None:
     """The mean of each replica's own examples, summed over the replicas."""
     wrong = tuple(cell.replace("** 2) / BATCH", "** 2) / len(x)") for cell in LOOP_CELLS)

@@ -66,12 +66,13 @@ def _in_a_list(strategy: Any, record: Any) -> None:
         record.step(variables=[w])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "outcome"),
     [
-        pytest.param(partial(_train, way="MEAN"), "consistent", id="mean", marks=pytest.mark.full),
+        pytest.param(partial(_train, way="MEAN"), "consistent", id="mean"),
         pytest.param(partial(_train, way="ONLY_FIRST_REPLICA"), "inconsistent", id="first"),
-        pytest.param(_in_a_list, "abstained", id="list", marks=pytest.mark.full),
+        pytest.param(_in_a_list, "abstained", id="list"),
     ],
 )
 def test_what_each_replica_has_for_itself(program: Callable[..., None], outcome: str) -> None:

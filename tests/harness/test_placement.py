@@ -100,6 +100,7 @@ def test_the_page_of_a_matrix_says_where_cells_were_computed() -> None:
     assert "computed" not in matrix_page(Matrix(cells=[Cell("row", "mirrored-2", "ok", verdicts=(verdict,))]))
 
 
+@pytest.mark.full  # CI runs scenarios on simulated GPUs
 @pytest.mark.usefixtures("simulated_gpu")
 def test_a_right_program_is_right_on_simulated_gpus_and_says_where_it_ran() -> None:
     """Bit for bit, with its variables on the devices, which text and data of the verdict name as simulated."""

@@ -163,11 +163,12 @@ def _by_the_trace(strategy: Any, record: Any) -> None:
     _program(strategy, record, loss_of)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "reason"),
     [
         (_static_or_none, "asks in Python for a length"),
-        pytest.param(_by_the_trace, "traced again, for another number of examples", marks=pytest.mark.full),
+        (_by_the_trace, "traced again, for another number of examples"),
     ],
 )
 def test_a_graph_that_is_not_the_programs_own_proves_nothing(program: Any, reason: str) -> None:

@@ -92,11 +92,12 @@ def test_draws_repeat_where_one_earlier_step_had_them(
         assert f"step {len(steps)} draws again what step {step} had drawn (RandomNormal)" in found.text
 
 
+@pytest.mark.full  # above from made-up steps
 @pytest.mark.parametrize(
     ("saved", "repeats"),
     [
         ("w=w, done=done", True),
-        pytest.param("w=w, done=done, noise=noise", False, marks=pytest.mark.full),
+        ("w=w, done=done, noise=noise", False),
     ],
 )
 def test_a_script_whose_generator_is_not_saved_is_told(

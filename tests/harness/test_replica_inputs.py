@@ -108,15 +108,16 @@ def _examples(verdict: Verdict) -> str:
     return next(law.status for law in verdict.judgements if law.law == "examples_match_reference")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("points", "strategy"),
     [
-        pytest.param("constant", "mirrored-2"),
-        pytest.param("constant", "multi_worker-2", marks=pytest.mark.full),
-        pytest.param("drawn", "mirrored-2", marks=pytest.mark.full),
-        pytest.param("drawn", "multi_worker-2", marks=pytest.mark.full),
-        pytest.param("argument", "mirrored-2", marks=pytest.mark.full),
-        pytest.param("argument", "multi_worker-2", marks=pytest.mark.full),
+        ("constant", "mirrored-2"),
+        ("constant", "multi_worker-2"),
+        ("drawn", "mirrored-2"),
+        ("drawn", "multi_worker-2"),
+        ("argument", "mirrored-2"),
+        ("argument", "multi_worker-2"),
     ],
 )
 def test_what_every_replica_has_whole_is_no_example(points: str, strategy: str) -> None:

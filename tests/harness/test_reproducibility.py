@@ -123,7 +123,8 @@ def test_data_that_differ_from_run_to_run_are_given() -> None:
     assert "given the run's own examples at 2 steps" in str(verdict)
 
 
-@pytest.mark.parametrize("how", ["", *(pytest.param(each, marks=pytest.mark.full) for each in ("lambda", "partial"))])
+@pytest.mark.full
+@pytest.mark.parametrize("how", ["", "lambda", "partial"])
 def test_eager_steps_are_given_what_the_run_had(how: str) -> None:
     """A step begins with its call, and not where a tape is asked for gradients."""
     verdict = verify(functools.partial(_eager, how=how), "mirrored-2", explain=False, prove=False)
@@ -171,13 +172,14 @@ def test_what_a_seed_of_the_program_draws_is_drawn() -> None:
     assert [each.code for each in verdict.conditions] == ["drawn_examples"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "outcome"),
     [
         (counted(often=True), "abstained"),
-        pytest.param(counted(often=False), "consistent", marks=pytest.mark.full),
-        pytest.param(noted(first=True), "abstained", marks=pytest.mark.full),
-        pytest.param(noted(first=False), "consistent", marks=pytest.mark.full),
+        (counted(often=False), "consistent"),
+        (noted(first=True), "abstained"),
+        (noted(first=False), "consistent"),
     ],
 )
 def test_examples_that_follow_from_what_a_program_keeps_are_not_drawn(program: Any, outcome: str) -> None:

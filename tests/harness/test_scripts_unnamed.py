@@ -36,7 +36,8 @@ for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tenso
 """
 
 
-@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_variables_without_names_are_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
     """None is compared with another one, where they begin and at each step."""
     mean = "loss = tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, 1))"

@@ -11,9 +11,9 @@ from tests.harness._averages import averaging, centred, counting, pipeline, resu
 @pytest.mark.parametrize(
     ("where", "reports", "often"),
     [
-        ("python", True, True),
+        pytest.param("python", True, True, marks=pytest.mark.full),
         ("replica", False, True),
-        ("replica", False, False),  # right, as is the first one's twin
+        pytest.param("replica", False, False, marks=pytest.mark.full),  # right, as is the first one's twin
         *(
             pytest.param(where, reports, often, marks=pytest.mark.full)
             for where, reports in [("python", False), ("graph", False), ("graph", True), ("replica", True)]
@@ -71,7 +71,8 @@ def test_a_training_that_nothing_divides_is_not_that_of_the_strategy() -> None:
     assert verdict.conditions == ()
 
 
-@pytest.mark.parametrize("lost", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("lost", [True, False])
 def test_an_average_that_a_restart_loses_is_found_and_explained(lost: bool) -> None:
     """It is in no checkpoint, and begins anew; no number that the program reports is wrong."""
     verdict = verify(resuming(lost=lost), "mirrored-2", interrupt_at=3, explain=False, prove=False)

@@ -113,6 +113,7 @@ def test_no_batch_refutes_what_they_explain() -> None:
     assert "for every batch: open" in str(verdict)
 
 
+@pytest.mark.full
 def test_a_mistake_beside_them_is_found() -> None:
     """And is not taken for what follows from the statistics."""
     verdict = _verdict("mirrored-2", "mean", explain=False)

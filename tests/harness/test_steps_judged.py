@@ -103,6 +103,7 @@ def _built_first(strategy: Any, record: Any) -> None:
         step(x)
 
 
+@pytest.mark.full
 def test_a_call_that_trains_nothing_is_no_step() -> None:
     """Also in the process that follows, which takes it for the same call of the run's."""
     verdict = verify(_built_first, "mirrored-2")
@@ -134,7 +135,8 @@ def test_what_replicas_draw_for_themselves_is_given_and_their_number_is_not(mist
     assert re.search(r"its own draws at \S*_random_steps.py:\d+$", condition.text)
 
 
-@pytest.mark.parametrize("wrong", [pytest.param(False, marks=pytest.mark.full), True])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_an_evaluation_is_judged(wrong: bool) -> None:
     """A mean of replicas' means, of which one has fewer examples, is no mean; nothing that is trained shows it."""
     verdict = verify(functools.partial(evaluating, wrong=wrong), "mirrored-2", explain=False, prove=False)

@@ -95,6 +95,7 @@ def test_a_wrong_number_is_noticed_by_a_law() -> None:
     assert verdict.first_divergence.step in (3, 4)
 
 
+@pytest.mark.full  # scenarios/test_programs_under_faults.py kills one
 def test_a_worker_of_parameter_servers_is_replaced() -> None:
     """Killed between two steps it had no closure, so that exactly those scheduled were applied."""
     fault = Kill("worker:1", of="chief:0", step=2, restart="10ms")

@@ -42,6 +42,7 @@ def _seen(watched: WatchedStep, kind: str) -> list[int]:
     return [sum(taken.tensor in op.outputs for taken in watched.values) for op in found]
 
 
+@pytest.mark.full
 def test_everything_in_a_graph_is_seen(tmp_path: Path) -> None:
     """Once for each time that it is computed, also in a loop and in a branch, by fewer operations than there are."""
     watched, looking = _watched(tmp_path)

@@ -102,6 +102,7 @@ def coordinate(updates: int) -> tuple[float, float]:
     return float(total.numpy()), seconds
 
 
+@pytest.mark.full  # scenarios/test_network.py has such a link
 def test_parameter_servers_go_through_the_links() -> None:
     """Worker and ps talk to each other over their own link; a delay there costs a round trip an update, none lost."""
     topology = Topology(chief=1, worker=1, ps=1)

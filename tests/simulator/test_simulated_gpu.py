@@ -37,6 +37,7 @@ def _product() -> dict[str, Any]:
     }
 
 
+@pytest.mark.full  # CI runs scenarios on simulated GPUs
 @pytest.mark.usefixtures("two")
 def test_tensorflow_sees_as_many_as_were_asked_for() -> None:
     """It is asked in a child; simulated ones are never counted as real ones."""
