@@ -84,8 +84,8 @@ class Link:
             value: object = getattr(self, end)
             if not (isinstance(value, str) and _PATTERN.fullmatch(value)):
                 raise UsageError(
-                    f"{end}={value!r} names no tasks; write worker:1, worker:0-31 or worker (jobs are {', '.join(JOBS)}), "
-                    "or * for all"
+                    f"{end}={value!r} names no tasks; write worker:1, worker:0-31 or worker (jobs are "
+                    f"{', '.join(JOBS)}), or * for all"
                 )
         if not isinstance(self.one_way, bool):
             raise UsageError(f"one_way={self.one_way!r} is neither true nor false")

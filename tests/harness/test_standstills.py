@@ -11,7 +11,7 @@ from harness.report.timeline import timeline_of
 from harness.search import subject_of
 from harness.search.standstills import Standstill, longest_gap, seconds_lost, standstills
 from simulator import FaultPlan
-from tests.harness._journals import DELAY, KILL, Script, killed
+from tests.harness._journals import DELAY, KILL, Event, Script, killed
 
 HUNTED = Path(__file__).parents[2] / "tools" / "hunting" / "programs" / "alone.py"
 USUAL = 1.0
@@ -21,7 +21,7 @@ def _alone(*steps: float) -> Script:
     return Script("worker:0").steps("worker:0", list(steps))
 
 
-def _lost(script: Script, *plan: dict[str, object], lasting: tuple[str, ...] = ()) -> list[Standstill]:
+def _lost(script: Script, *plan: Event, lasting: tuple[str, ...] = ()) -> list[Standstill]:
     return standstills(timeline_of(script.events, plan), lasting, USUAL)
 
 
