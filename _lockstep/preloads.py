@@ -4,17 +4,21 @@ from __future__ import annotations
 
 __all__ = ["also_preload", "asked_for"]
 
-_asked: list[str] = []
+_asked: list[tuple[str, bool]] = []
 
 
-def also_preload(*modules: str) -> None:
-    """Have a forkserver with TensorFlow that has not been started yet import these modules as well.
+def also_preload(*modules: str, bare: bool = False) -> None:
+    """Have each forkserver that has not been started yet import these modules as well.
 
-    For a package whose tasks would otherwise each import it: `harness` costs a task as much as its first op.
+    For what its tasks would otherwise each import: `harness` costs a task as much as its first op.
+
+    Args:
+        modules: by their names.
+        bare: also in a forkserver that has no TensorFlow, whose tasks start within milliseconds.
     """
-    _asked.extend(modules)
+    _asked.extend((module, bare) for module in modules)
 
 
-def asked_for() -> tuple[str, ...]:
-    """The modules that were asked for until now."""
-    return tuple(_asked)
+def asked_for(*, bare: bool) -> tuple[str, ...]:
+    """The modules that were asked for until now: of a forkserver that has no TensorFlow, or of any other."""
+    return tuple(module for module, anywhere in _asked if anywhere or not bare)

@@ -17,8 +17,7 @@ from _lockstep.preloads import also_preload as _also_preload
 _claim("simulator")
 
 # What runs in every client, and the parts of NumPy that it needs, which NumPy imports when they are asked for.
-_also_preload(*(f"harness.recording.{module}" for module in ("client", "noise", "recorder", "file_access")))
-_also_preload("numpy.ma", "numpy.random")
+_also_preload("harness.recording.preloads", "numpy.ma", "numpy.random")
 
 if TYPE_CHECKING:
     from harness.errors import MissingHardware, NoRoom, NothingObserved, SharedState

@@ -8,6 +8,11 @@ from __future__ import annotations
 
 import pytest
 
+from _lockstep.preloads import also_preload
+
+# Every module of tests has it, and is imported by each process that unpickles a function of it.
+also_preload("pytest", bare=True)
+
 # By the processor time of the whole file, dearest first; measured with one process of pytest for each core.
 _DEAR = (
     "test_docs.py",

@@ -16,6 +16,7 @@ from _lockstep.plugin.cache import forget_references, share_references
 from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
 from _lockstep.plugin.needed import need_lockstep
+from _lockstep.preloads import also_preload
 from _lockstep.verdicts import DEVICE_PROPERTY, on_verdict
 
 if TYPE_CHECKING:
@@ -74,6 +75,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers; give all processes of the session one cache of reference runs."""
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
+    # Who unpickles a function imports its module, and a module of tests imports this.
+    also_preload("simulator.cluster", bare=True)
     config.stash[_CELLS], config.stash[_ROWS], config.stash[_DEVICES] = [], [], set()
     _choose_network(config)
     machines.choose(config)

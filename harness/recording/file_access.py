@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 import sys
 import sysconfig
 import tempfile
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from time import time  # bound now: the program's clock may be moved
 from typing import Any
@@ -36,6 +37,24 @@ _CHANGES = ("os.mkdir", "os.remove", "os.rmdir", "os.symlink", "os.truncate", "s
 _OUTSIDE = ("subprocess.Popen", "os.system", "os.posix_spawn", "socket.bind")
 """Events of Python's by which files are changed without being opened, and by which more is changed than files."""
 _ENCODER = msgspec.json.Encoder()
+_APART = (
+    *(os.path.join(HOME, name, "") for name in ("_lockstep", "harness", "simulator")),  # noqa: PTH118 - text
+    *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")),
+)
+"""Installed files, which their versions stand for, and Lockstep's own."""
+
+
+def _files_of(names: Iterable[str]) -> Iterator[str]:
+    """The files of modules that are the project's."""
+    for name in names:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if isinstance(file, str) and not file.startswith(_APART):
+            yield file
+
+
+# A look at each of the thousands of modules that a forkserver has imported would have each task copy their memory.
+_LAST = next(reversed(sys.modules))
+_EARLIER = tuple(_files_of(list(sys.modules)))
 
 
 def note_files(notes: Path, ours: Iterable[Path], until: Callable[[], None] = lambda: None) -> Callable[[], None]:
@@ -117,13 +136,10 @@ class _Touched:
         return f"{full}/".startswith(self._left_out)
 
     def modules(self) -> None:
-        """The files of all modules that are neither installed, which their versions stand for, nor Lockstep's own."""
-        own = (os.path.join(HOME, name, "") for name in ("_lockstep", "harness", "simulator"))  # noqa: PTH118 - text
-        apart = (*own, *(sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")))
-        for module in list(sys.modules.values()):
-            file = getattr(module, "__file__", None)
-            if isinstance(file, str) and not file.startswith(apart):
-                self.note(file, reads=True)
+        """The files of all modules that are the project's."""
+        later = itertools.takewhile(lambda name: name != _LAST, reversed(list(sys.modules)))
+        for file in (*_EARLIER, *_files_of(later)):
+            self.note(file, reads=True)
 
     def note(self, path: Any, *, reads: bool = False, writes: bool = False) -> None:
         """Note one access. Of a file that does not exist, or is empty as a lock is, nothing is read."""

@@ -83,7 +83,7 @@ def _queue(kind: str, **words: Any) -> None:
 def _nftables() -> None:
     from simulator.helpers.hosts.filters import Filters
 
-    Filters().watch("trial-0", "trial").lose(0.5)
+    Filters().watch("trial-0").lose(0.5)
 
 
 if __name__ == "__main__":

@@ -180,7 +180,7 @@ class Forkserver:
             # end. So the warden knows it and all that is forked from it, before there is anything to know.
             warden.watch_forkserver(self._mark)
             orphans.adopt(self.end_orphans)
-        modules = [*self.preload, *(asked_for() if "tensorflow" in self.preload else ())]
+        modules = [*self.preload, *asked_for(bare="tensorflow" not in self.preload)]
         told = {
             "LOCKSTEP_PRELOAD": " ".join(modules),
             "LOCKSTEP_FORKSERVER_LOG": str(self._log),

@@ -34,9 +34,9 @@ DEFECTS = {
     ),
     "loss": _Defect(
         "simulator/helpers/hosts/filters.py",
-        "            self._rule(_by_chance(loss), _counter(), verdict(_DROP))\n",
-        "            self._rule(_by_chance(loss), _counter(), verdict(_DROP))\n"
-        "            self._rule(_by_chance(loss), verdict(_DROP))\n",
+        "        self._rule(self._some, _by_chance(loss), _counter(), verdict(_DROP))\n",
+        "        self._rule(self._some, _by_chance(loss), _counter(), verdict(_DROP))\n"
+        "        self._rule(self._some, _by_chance(loss), verdict(_DROP))\n",
         "as asked",
     ),
     "cause": _Defect(

@@ -68,7 +68,7 @@ class _End:
         words = {"oif": self._index, "prefsrc": src.host.address, "scope": "link"}
         src.links.route("add", dst=f"{dst.host.address}/32", **words)
         # Each end is called after the host at the other one.
-        self._arrivals = dst.filters.watch(src.host.name, f"from-{src.host.name}")
+        self._arrivals = dst.filters.watch(src.host.name)
 
     def limit(self, rate: float) -> None:
         """Send at most so many bytes a second; 0 is without a limit."""

@@ -17,6 +17,8 @@ __all__ = ["Arrivals", "Filters", "PacketCount"]
 
 _TABLE = "lockstep"
 _ACCEPT, _DROP = 1, 0
+# Packets pass the chains of the lower number first.
+_FIRST, _THEN = 0, 1
 _UDP = b"\x11"
 _REGISTER = 1
 # In the header of a datagram.
@@ -55,32 +57,45 @@ class Filters:
                     found.setdefault(rule.get_attr("NFTA_RULE_CHAIN"), []).append(seen)
         return found
 
-    def watch(self, interface: str, chain: str) -> Arrivals:
+    def watch(self, interface: str) -> Arrivals:
         """Begin to count what arrives on an interface."""
-        self.kernel.chain("add", table=_TABLE, name=chain, hook="prerouting", type="filter", policy=_ACCEPT)
-        return Arrivals(self, interface, chain)
+        return Arrivals(self, interface)
+
+    def chain(self, name: str, priority: int) -> None:
+        """Add a chain that every packet passes which arrives."""
+        words = {"table": _TABLE, "hook": "prerouting", "type": "filter", "policy": _ACCEPT}
+        self.kernel.chain("add", name=name, priority=priority, **words)
 
 
 class Arrivals:
-    """What arrives on one interface: a chain of rules, of which two count packets, first all and then the lost.
+    """What arrives on one interface: a chain that counts all of it, and one that loses some and counts that.
 
-    Probes, which are no traffic of tasks, are lost as well and not counted.
+    The first is never written again, so that no packet passes uncounted while the loss changes. Probes, which are no
+    traffic of tasks, are lost as well and not counted.
     """
 
-    def __init__(self, filters: Filters, interface: str, chain: str) -> None:
+    def __init__(self, filters: Filters, interface: str) -> None:
         self._filters = filters
-        self._kernel = filters.kernel
         self._interface = interface
-        self._chain = chain
+        self._all, self._some = f"from-{interface}", f"lost-from-{interface}"
         # Counted by rules that have been replaced.
-        self._arrived, self._lost = PacketCount(), PacketCount()
-        self._write(0.0)
+        self._lost = PacketCount()
+        filters.chain(self._all, _FIRST)
+        filters.chain(self._some, _THEN)
+        for which in (_SOURCE_PORT, _DESTINATION_PORT):
+            self._rule(self._all, _is_probe(which), verdict(_ACCEPT))
+        self._rule(self._all, _counter())
 
     def lose(self, loss: float) -> None:
         """Lose each packet with this probability."""
-        self._arrived, self._lost = self.counted(self._filters.counters())
-        self._kernel.rule("del", table=_TABLE, chain=self._chain)
-        self._write(loss)
+        _, self._lost = self.counted(self._filters.counters())
+        self._filters.kernel.rule("del", table=_TABLE, chain=self._some)
+        if not loss:
+            return
+        for which in (_SOURCE_PORT, _DESTINATION_PORT):
+            self._rule(self._some, _is_probe(which), _by_chance(loss), verdict(_DROP))
+            self._rule(self._some, _is_probe(which), verdict(_ACCEPT))
+        self._rule(self._some, _by_chance(loss), _counter(), verdict(_DROP))
 
     def counted(self, counters: Mapping[str, Sequence[PacketCount]]) -> tuple[PacketCount, PacketCount]:
         """Packets that have arrived, lost ones included, and those that were lost.
@@ -88,21 +103,11 @@ class Arrivals:
         Args:
             counters: as `Filters.counters` has just shown them.
         """
-        seen = counters[self._chain]
-        return self._arrived + seen[0], self._lost + (seen[1] if len(seen) > 1 else PacketCount())
+        return counters[self._all][0], sum(counters.get(self._some, ()), self._lost)
 
-    def _write(self, loss: float) -> None:
-        for which in (_SOURCE_PORT, _DESTINATION_PORT):
-            if loss:
-                self._rule(_is_probe(which), _by_chance(loss), verdict(_DROP))
-            self._rule(_is_probe(which), verdict(_ACCEPT))
-        self._rule(_counter())
-        if loss:
-            self._rule(_by_chance(loss), _counter(), verdict(_DROP))
-
-    def _rule(self, *expressions: list[Any]) -> None:
+    def _rule(self, chain: str, *expressions: list[Any]) -> None:
         every = (_comes_by(self._interface), *expressions)
-        self._kernel.rule("add", table=_TABLE, chain=self._chain, expressions=every)
+        self._filters.kernel.rule("add", table=_TABLE, chain=chain, expressions=every)
 
 
 # -- expressions of nftables, each a list as pyroute2 wants it
