@@ -1,4 +1,4 @@
-"""The order of the tests: files that start much come first, so that no process is left alone with one of them.
+"""The order of the tests: files with long tests come first, so that no process is left alone with one of them.
 
 `make test` lets a process that has nothing left take over from the end of another one's tests (`--dist=worksteal`). So
 neighbours mostly stay in one process, which has run the references that they share.
@@ -13,26 +13,26 @@ from _lockstep.preloads import also_preload
 # Every module of tests has it, and is imported by each process that unpickles a function of it.
 also_preload("pytest", bare=True)
 
-# By the processor time of the whole file, dearest first; measured with one process of pytest for each core.
-_DEAR = (
-    "test_docs.py",
-    "test_interrupt_real.py",
-    "test_explain_real.py",
-    "test_plugin.py",
-    "test_cli_run.py",
-    "test_verify.py",
-    "test_verify_faults.py",
-    "test_faults_tensorflow.py",
-    "test_command.py",
+# Those with the longest single tests, the longest first.
+_LONG = (
+    "test_refuting_real.py",
+    "test_cures.py",
     "test_no_false_alarm.py",
-    "test_cli_replay.py",
-    "test_cli_search.py",
-    "test_search.py",
-    "test_installed.py",
-    "test_saves_tensorflow.py",
-    "test_drawing.py",
+    "test_noise.py",
+    "test_witness.py",
+    "test_live.py",
+    "test_whole_tensors_real.py",
+    "test_live_reference.py",
+    "test_state_beside.py",
+    "test_proving_real.py",
+    "test_upstream.py",
+    "test_comparing.py",
+    "test_steps_judged.py",
+    "test_docs.py",
+    "test_watch_looks.py",
+    "test_reproducibility.py",
 )
-_RANKS = {name: rank for rank, name in enumerate(_DEAR)}
+_RANKS = {name: rank for rank, name in enumerate(_LONG)}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -115,6 +115,7 @@ def test_a_right_program_is_right_on_simulated_gpus_and_says_where_it_ran() -> N
     assert [device[:22] for device in devices] == ["GPU 0: SIMULATED GPU 0", "GPU 1: SIMULATED GPU 1"]
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("simulated_gpu")
 def test_a_right_program_under_parameter_servers_is_right_on_a_machine_with_gpus() -> None:
     """Without a configuration of the servers every worker shows all GPUs of the machine, and trains on each of them."""

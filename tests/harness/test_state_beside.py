@@ -84,7 +84,8 @@ def test_an_average_that_a_restart_loses_is_found_and_explained(lost: bool) -> N
         assert "'average'[0] is 1.0 after the restart where it was" in verdict.explanation.text
 
 
-@pytest.mark.parametrize("reports", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("reports", [False, True])
 def test_what_copies_hold_that_nobody_reports_is_a_condition(reports: bool) -> None:
     """Whether a count that is put together when it is read is right, nobody knows who does not read it."""
     verdict = verify(counting(reports=reports), "mirrored-2", explain=False, prove=False)

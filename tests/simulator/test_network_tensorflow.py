@@ -118,6 +118,7 @@ def test_parameter_servers_go_through_the_links() -> None:
         assert bytes_of(direct)[dst, src] > 0
 
 
+@pytest.mark.full  # scenarios/test_network.py has such a link
 def test_a_blackhole_ends_in_an_error_on_both_sides() -> None:
     """Cut after 3 MB, both workers fail, and with keepalive within seconds; the trigger is in time with the bytes."""
     link = Link(src="worker:0", dst="worker:1", blackhole=True, after_bytes="3MB")

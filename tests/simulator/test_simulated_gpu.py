@@ -48,6 +48,7 @@ def test_tensorflow_sees_as_many_as_were_asked_for() -> None:
     assert [gpu.memory_bytes // 2**20 for gpu in found] == [992, 992]
 
 
+@pytest.mark.full  # CI runs scenarios on simulated GPUs
 @pytest.mark.usefixtures("two")
 def test_each_worker_computes_on_its_own(tmp_path: Path) -> None:
     """An op lands on the simulated device, grows in its memory, rounds as float32 does, and the task says so."""
