@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from harness.report.timeline import Timeline
     from harness.search import PlanOutcome, Subject
-    from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
     from simulator import FaultPlan
 
@@ -36,15 +35,17 @@ def check_jobs(jobs: int, case: StrategyCase) -> None:
 class SubjectElsewhere:
     """Makes the subject of a search once more, in another process, and takes its reference from the same cache.
 
+    That is made beside it: until a plan is to be run, the process has only a forkserver import what tasks need.
+
     Attributes:
-        program: what is run.
+        program: what is run, as on the command line.
         case: its strategy.
         options: further ones of `subject_of`.
         cache: where the reference is.
         drawn: whether a page shows the runs.
     """
 
-    program: Program
+    program: str
     case: StrategyCase
     options: dict[str, Any]
     cache: str
@@ -54,15 +55,18 @@ class SubjectElsewhere:
         """What runs a plan, which comes as data, within so many seconds."""
         from harness.running.cache import CACHE_VARIABLE
         from harness.search import subject_of
+        from simulator.launch import forkserver
 
         os.environ[CACHE_VARIABLE] = self.cache
-        return functools.partial(_run_data, subject_of(self.program, self.case, **self.options), self.drawn)
+        forkserver().begin()
+        subject = functools.cache(functools.partial(subject_of, self.program, self.case, **self.options))
+        return functools.partial(_run_data, subject, self.drawn)
 
 
-def _run_data(subject: Subject, drawn: bool, asked: tuple[dict[str, Any], float]) -> Ran:
+def _run_data(subject: Callable[[], Subject], drawn: bool, asked: tuple[dict[str, Any], float]) -> Ran:
     from simulator import FaultPlan
 
-    return run_plan(subject, FaultPlan.from_mapping(asked[0]), asked[1], drawn=drawn)
+    return run_plan(subject(), FaultPlan.from_mapping(asked[0]), asked[1], drawn=drawn)
 
 
 def run_plan(subject: Subject, plan: FaultPlan, seconds: float, *, drawn: bool) -> Ran:

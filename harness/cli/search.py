@@ -207,14 +207,12 @@ def _subject(
     names = ("timeout", "restarts", "restart_policy", "slowness")
     told = {name: options[name] for name in names if options[name] is not None}
     told |= {"tier": "exact" if options["exact"] else "derived"}
-    subject = subject_of(program, case, **told)
     if options["jobs"] == 1:
-        yield subject, None
+        yield subject_of(program, case, **told), None
         return
-    drawn = options["html"] is not None
-    elsewhere = SubjectElsewhere(subject.program, case, told, str(cache_folder()), drawn)
+    elsewhere = SubjectElsewhere(program, case, told, str(cache_folder()), options["html"] is not None)
     with crew_of(options["jobs"], elsewhere) as crew:
-        yield subject, crew
+        yield subject_of(program, case, **told), crew
 
 
 def _checked(options: dict[str, Any]) -> Acceptance:

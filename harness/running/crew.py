@@ -91,8 +91,7 @@ def crew_of(size: int, make: Callable[[], Callable[[Any], Any]]) -> Iterator[Cre
 
     Args:
         size: how many.
-        make: called once in each process, when it is asked for the first time; it returns what is called there with
-            what is asked.
+        make: called in each process as soon as it is there; it returns what is called there with what is asked.
     """
     context = get_context("spawn")
     started: list[tuple[SpawnProcess, Connection]] = []
@@ -128,11 +127,10 @@ def _work(connection: Connection, make: Callable[[], Callable[[Any], Any]]) -> N
     signal.signal(signal.SIGTERM, _told_to_end)
     die_with_parent()
     with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
-        run = None
+        run = make()
         while True:
             asked = connection.recv()
             try:
-                run = make() if run is None else run
                 told = run(asked)
             except LockstepError as error:
                 told = _Raised(str(error), isinstance(error, UsageError))
