@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.report.templates import rendered
 from harness.report.timeline.model import FaultRow, Life, LinkCondition, MachineRow, Save, Timeline
 
 __all__ = ["Drawing", "Shape", "draw", "timeline_page", "timeline_svg"]
@@ -265,10 +264,14 @@ def _symbol(style: str, x: float, y: float) -> str:
 
 def timeline_page(timelines: Sequence[Timeline], again: str = "") -> str:
     """Render the page: a picture for each run, and the tables of its faults and links."""
+    from harness.report.templates import rendered
+
     drawn = [(timeline, draw(timeline)) for timeline in timelines]
     return rendered("timeline.html", again=again, drawn=drawn)
 
 
 def timeline_svg(timeline: Timeline) -> str:
     """Render the picture alone, as a file that carries its own styles."""
+    from harness.report.templates import rendered
+
     return rendered("timeline.svg.j2", drawing=draw(timeline), alone=True) + "\n"
