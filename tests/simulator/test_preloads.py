@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,10 +16,9 @@ ANYWHERE, WITH_TENSORFLOW = "sndhdr" if sys.version_info < (3, 13) else "turtled
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing but what a test asks for."""
     monkeypatch.setattr(preloads, "_asked", [])
-    yield
 
 
 def test_a_bare_forkserver_takes_what_is_for_every_one() -> None:
