@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from harness import prove, verify
+from harness.recording.tracing import TrialBatch
 from harness.relations import COARSE
+from harness.running.step_graphs import noisy_outcomes
+from harness.subject.program import Program
 
 _COUNT, _BATCH = 24, 8
 
@@ -261,3 +264,36 @@ def test_a_factor_in_16_bits_is_seen_in_the_run_and_in_a_batch(factor: float, ou
     assert broken == ([] if factor == 1.0 else ["variables_match_reference"])
     assert verdict.proof is not None
     assert verdict.proof.status == ("conditional" if factor == 1.0 else "refuted")
+
+
+def _from_an_iterator(strategy: Any, record: Any) -> None:
+    """As Keras's `fit`: the step takes its examples by itself, and each batch is another."""
+    import tensorflow as tf
+
+    with strategy.scope():
+        w = tf.Variable(1.0, name="w")
+
+    def replica_step(x: Any) -> None:
+        w.assign_sub(tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(x) * w) / 100.0)
+
+    @tf.function
+    def train_step(batches: Any) -> None:
+        strategy.run(replica_step, args=(next(batches),))
+
+    batches = iter(
+        strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(tf.range(1.0, 25.0)).batch(8))
+    )
+    for _ in range(3):
+        train_step(batches)
+        record.step(variables=[w])
+
+
+def test_batches_are_of_the_first_one_whichever_are_tried_before() -> None:
+    """What differs is held against reruns with noise of fewer batches."""
+    two, four = (TrialBatch((tuple(range(count)),)) for count in (2, 4))
+    program = Program.of(_from_an_iterator)
+    found = [
+        noisy_outcomes(program, batches, 2, (1,), seed=1, timeout=60.0)[0][-1] for batches in ([four], [two, four])
+    ]
+    assert [each.failed for each in found] == [None, None]
+    assert [round(float(each.after["w"][0].numpy()[0]), 4) for each in found] == [0.9, 0.9]

@@ -74,11 +74,13 @@ def tried(
     """What the function makes of some batches, each from the variables that it was called with."""
     variables = _variables(graph, handles)
     outcomes = []
+    # Of the first element of each iterator are all batches, whichever of them are tried.
+    elements: dict[int, Any] = {}
     for batch in batches:
         before = {name: tuple(map(_read, copies)) for name, copies in variables.items()}
         kept = {name: list(copies) for name, copies in before.items()}
         try:
-            args, options = _smaller(given, yielded, strategy, batch)
+            args, options = _smaller(given, yielded, strategy, batch, elements)
             result = (call_anew if batch.anew else call)(*args, **options)
             after = {name: tuple(map(_read, copies)) for name, copies in variables.items()}
             after |= _results(result)
@@ -115,14 +117,12 @@ def _write(handle: Any, array: Any) -> None:
     gen_resource_variable_ops.assign_variable_op(handle, tf.constant(array))
 
 
-def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: TrialBatch) -> Any:
-    """The same arguments with other rows."""
+def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: TrialBatch, elements: dict[int, Any]) -> Any:
+    """The same arguments with other rows; `elements` holds what iterators have given, by their ids."""
     import tensorflow as tf
     from tensorflow.python.data.ops import iterator_ops
     from tensorflow.python.distribute import input_lib
     from tensorflow.python.distribute.values import PerReplica
-
-    first: dict[int, Any] = {}
 
     def smaller(value: Any) -> Any:
         if isinstance(value, PerReplica):
@@ -130,9 +130,9 @@ def _smaller(given: Any, yielded: Yielded, strategy: Any, batch: TrialBatch) -> 
         if isinstance(value, tf.Tensor) and value in yielded and value.shape.rank:
             return batch.taken(value, batch.rows[0])
         if isinstance(value, (input_lib.DistributedIterator, iterator_ops.OwnedIterator)):
-            element = first.setdefault(id(value), None) or next(value)
-            first[id(value)] = element
-            return _iterator(element, strategy, batch)
+            if id(value) not in elements:
+                elements[id(value)] = next(value)
+            return _iterator(elements[id(value)], strategy, batch)
         return value
 
     return tf.nest.map_structure(smaller, given)
