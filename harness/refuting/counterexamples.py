@@ -77,7 +77,7 @@ def refuted(
         return proof
     # It may be made for as many rows as it has.
     shown = [] if _agree(told, real) else _shown(told, even)
-    shown = shown or _shown(told, uneven)
+    shown = shown or _shown(told, uneven) or _plainly_shown(told, real)
     own = [each for each in (*even, *real) if each in told]
     if own and not shown:
         zeros = _told(graphs, own, program, case, seed=seed, timeout=timeout, zeros=True) or {}
@@ -200,6 +200,12 @@ def _shown(told: _Told, shards: Sequence[_Shards]) -> list[Counterexample]:
     if len(found) < _BATCHES_MIN or found[-1] is None:
         return []
     return [each for each in found if each is not None]
+
+
+def _plainly_shown(told: _Told, real: Sequence[_Shards]) -> list[Counterexample]:
+    """The program's own batch, if no accident explains it: what is wrong may be so of as many rows only."""
+    plain = [each for each in real if each in told and (found := told[each].found) is not None and found.is_plain]
+    return [shown for each in plain if (shown := _counterexample(told, each)) is not None]
 
 
 def _is_finite(tried: _Tried) -> bool:

@@ -107,6 +107,32 @@ def test_even_shards_refute_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
+    ("real", "noise", "status"),
+    [
+        (2.0, 1.0, "refuted"),
+        (1.0, 1.0, "open"),
+        (2.0, 1.2, "open"),  # an accident of a few draws may be as large
+    ],
+)
+def test_what_is_wrong_of_the_programs_own_number_of_rows_is_wrong(
+    monkeypatch: pytest.MonkeyPatch, real: float, noise: float, status: str
+) -> None:
+    """Of fewer rows all may be right, as where each replica leaves out all but its six hardest examples."""
+    run, reference = _rows(_step(2, divide=2), 6), _rows(_step(1, divide=4), 12)
+
+    def carried_out(program: Any, case: Any, shares: Any, whole: Any, **_: Any) -> TrialOutcomes:
+        after = [real if len(batch.rows[0]) == 6 and not batch.zeros else 1.0 for batch in shares[0]]
+        return TrialOutcomes((tuple(map(_outcome, after)),), (_outcome(1.0),) * len(after))
+
+    _carried_out(monkeypatch, carried_out, lambda _: noise)
+    proof = proof_of([run], reference, program="p", strategy="s")
+    program: Any = None
+    found = refuted(proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"), seed=0, timeout=1.0)
+    assert found.status == status
+    assert (found.culprit is not None and found.culprit.counterexample is not None) == (status == "refuted")
+
+
+@pytest.mark.parametrize(
     ("zeros", "real", "status"),
     [
         (2.0, 1.005, "refuted"),  # too little to be told among the examples, and the same
