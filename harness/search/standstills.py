@@ -7,9 +7,14 @@ or try something again and again that cannot succeed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from simulator.faults import Fault
+from simulator.faults.protocol import fields_of
+from simulator.faults.values import UNITS
+from simulator.units import parse_duration
 
 if TYPE_CHECKING:
     from harness.report.timeline import FaultRow, Life, Timeline
@@ -52,15 +57,16 @@ def longest_gap(timeline: Timeline) -> float:
     return max((after - before for (before, _), (after, _) in _gaps(timeline)), default=0.0)
 
 
-def standstills(timeline: Timeline, lasting: Container[str], usual: float = 0.0) -> list[Standstill]:
+def standstills(timeline: Timeline, faults: Iterable[Fault], usual: float = 0.0) -> list[Standstill]:
     """When a run stood still for longer than its faults explain, the longest first.
 
     Args:
         timeline: of the run.
-        lasting: the names of its faults that go on until they are undone.
+        faults: those of its expanded plan.
         usual: the longest gap of a run without a fault.
     """
-    excused = [_excused(row, timeline, lasting) for row in timeline.faults if row.struck is not None]
+    planned = {str(fault.id): fault for fault in faults}
+    excused = [_excused(row, timeline, planned) for row in timeline.faults if row.struck is not None]
     # How long a checkpoint takes is a matter of its size, and a run without a fault restores none.
     excused += [(save.begin, save.end) for save in timeline.saves]
     found = []
@@ -89,7 +95,7 @@ def _moments(timeline: Timeline) -> Iterator[_Moment]:
         who = _name(life.task, life.incarnation)
         yield life.begin, f"the start of {who}"
         if life.hello is not None:
-            yield life.hello, f"the first sign of {who}"
+            yield life.hello, f"the start of {who}"
         yield from ((at, f"step {number} of {who}") for number, at in life.steps)
         ends = [at for at in (life.failed_at, life.end) if at is not None]
         yield from ((at, f"the end of {who}") for at in ends)
@@ -103,16 +109,28 @@ def _name(task: str, incarnation: int) -> str:
     return f"{task}, incarnation {incarnation}" if incarnation else task
 
 
-def _excused(row: FaultRow, timeline: Timeline, lasting: Container[str]) -> tuple[float, float]:
+def _excused(row: FaultRow, timeline: Timeline, planned: Mapping[str, Fault]) -> tuple[float, float]:
     """From when until when a fault explains that nothing is done."""
     assert row.struck is not None
-    if row.id in lasting:
+    fault = planned[row.id]
+    if fault.lasts:
         # After it a connection waits as long again at most before it tries once more (RFC 6298 doubles each wait).
         until = timeline.seconds if row.undone is None else row.undone + (row.undone - row.struck)
-    else:
-        until = min((life.begin for life in _replacing(row, timeline.lives)), default=timeline.seconds)
-        until = min(until, row.struck + _NOTICED_SECONDS)
-    return row.struck, max(until, row.fired or 0.0)
+        return row.struck, max(until, row.fired or 0.0)
+    ordered = _ordered_seconds(fault)
+    until = min((life.begin for life in _replacing(row, timeline.lives)), default=timeline.seconds)
+    until = min(until, row.struck + ordered + _NOTICED_SECONDS)
+    # Of a late start, or of grace, the journal may know nothing until it is over.
+    return row.struck - ordered, max(until, row.fired or 0.0)
+
+
+def _ordered_seconds(fault: Fault) -> float:
+    """The time that a fault takes by what it says: until a restart, for grace, before a late start; each time."""
+    kinds = {name: known.unit for name, known in {**UNITS, **fault.values}.items()}
+    told = {field.name: getattr(fault, field.name) for field in fields_of(type(fault))}
+    named = [name for name, value in told.items() if value is not None and kinds.get(name) == "duration"]
+    seconds = sum(parse_duration(told[name], name) for name in named if name != "time")
+    return float(told.get("times") or 1) * seconds
 
 
 def _replacing(row: FaultRow, lives: tuple[Life, ...]) -> Iterator[Life]:

@@ -132,18 +132,18 @@ class Subject:
         How long a run stands still without a fault is only asked where that matters, and then at once: the machine may
         have become busy since the search began.
         """
-        lasting = {str(fault.id) for fault in plan.faults if fault.lasts}
-        if seconds_lost(standstills(timeline, lasting)) <= self.slowness:
+        if seconds_lost(standstills(timeline, plan.faults)) <= self.slowness:
             return found
         seconds = None if deadline is None else deadline - time.monotonic()
         if not (usual := self.run(FaultPlan(), seconds=seconds)):
             return dataclasses.replace(found, void="whether it was slow is not known: its run without a fault failed")
-        late = standstills(timeline, lasting, usual.gap)
-        if seconds_lost(late) <= self.slowness:
+        late = standstills(timeline, plan.faults, usual.gap)
+        if (lost := seconds_lost(late)) <= self.slowness:
             return found
+        more = f", and paused {len(late) - 1} more times" if len(late) > 1 else ""
         text = (
-            f"nothing was done for {late[0]}. Neither the faults nor a timeout of TensorFlow's need that, and without "
-            f"a fault the longest pause was {usual.gap:.1f} s"
+            f"no task started, ended, made a step, saved or restored for {late[0]}{more}. Neither the faults nor "
+            f"timeouts of TensorFlow explain {lost:.1f} s of it; without a fault none was longer than {usual.gap:.1f} s"
         )
         return dataclasses.replace(found, symptom="slowness", text=text)
 

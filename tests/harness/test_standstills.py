@@ -21,8 +21,9 @@ def _alone(*steps: float) -> Script:
     return Script("worker:0").steps("worker:0", list(steps))
 
 
-def _lost(script: Script, *plan: Event, lasting: tuple[str, ...] = ()) -> list[Standstill]:
-    return standstills(timeline_of(script.events, plan), lasting, USUAL)
+def _lost(script: Script, *plan: Event) -> list[Standstill]:
+    faults = FaultPlan.from_mapping({"fault": list(plan)}).faults
+    return standstills(timeline_of(script.events, plan), faults, USUAL)
 
 
 def test_a_run_that_goes_on_has_lost_nothing() -> None:
@@ -42,15 +43,32 @@ def test_a_gap_without_a_fault_is_lost_but_for_what_is_usual() -> None:
 def test_what_lasts_explains_its_time_and_as_much_after_it() -> None:
     """A connection that was cut off doubles its waits; after that nothing is explained."""
     delay = _alone(1.0, 30.0).fired(2.0, DELAY).undone(10.0, DELAY)
-    (found,) = _lost(delay, DELAY, lasting=("delay-1",))
+    (found,) = _lost(delay, DELAY)
     assert found.lost == pytest.approx(29.0 - 16.0 - 4.0)
-    (more,) = _lost(delay, DELAY)
-    assert more.lost == pytest.approx(29.0 - 13.0 - 4.0), "what does not last explains until peers have noticed it"
+
+
+@pytest.mark.parametrize(
+    ("says", "seconds"),
+    [
+        ({"kind": "kill"}, 0.0),
+        ({"kind": "kill", "restart": "28s"}, 28.0),
+        ({"kind": "preempt", "grace": "12s"}, 12.0),
+        ({"kind": "late_start", "duration": "20s"}, 20.0),
+        ({"kind": "crash_loop", "times": 3, "restart": "5s"}, 15.0),
+    ],
+)
+def test_the_time_that_a_plan_orders_is_not_lost(says: Event, seconds: float) -> None:
+    """Before or after what is known of it, and until its peers have noticed what does not last."""
+    fault = {"id": "one", "task": ["worker:0"], "of": ["worker:0"], "step": 0 if says["kind"] == "late_start" else 1}
+    (found,) = _lost(_alone(1.0, 90.0).fired(1.0, fault | says), fault | says)
+    assert found.lost == pytest.approx(89.0 - 13.0 - seconds - 4.0)
+    (found,) = _lost(_alone(1.0, 90.0).fired(90.0, fault | says), fault | says)
+    assert found.lost == pytest.approx(89.0 - seconds - 4.0)
 
 
 def test_a_fault_that_was_never_undone_explains_all_that_follows() -> None:
     """As a link that is slow until the end."""
-    assert _lost(_alone(1.0, 90.0).fired(2.0, DELAY), DELAY, lasting=("delay-1",)) == []
+    assert _lost(_alone(1.0, 90.0).fired(2.0, DELAY), DELAY) == []
 
 
 def _killed_and_back(begin: float, step: float) -> Script:
@@ -85,7 +103,7 @@ def test_a_lock_that_was_left_is_slowness_and_nothing_else() -> None:
     held = {"kind": "kill", "task": "local:0", "phase": "file_operation", "nth": 3}
     slow = subject.run(FaultPlan.from_mapping({"fault": [held]}))
     assert slow.symptom == "slowness", str(slow)
-    assert slow.text.startswith("nothing was done for 20.")
+    assert slow.text.startswith("no task started, ended, made a step, saved or restored for 20.")
     assert subject.run(FaultPlan.from_mapping({"fault": [{"kind": "kill", "task": "local:0", "step": 1}]}))
     patient = dataclasses.replace(subject, slowness=30.0)
     assert patient.run(FaultPlan.from_mapping({"fault": [held]}))
