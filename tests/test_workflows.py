@@ -24,7 +24,7 @@ MAY: dict[tuple[str, str], set[str]] = {
     ("release.yml", "release"): {"contents", "id-token", "attestations"},
     ("release.yml", "publish"): {"id-token"},
 }
-TRIGGERS = {"push", "pull_request"}
+TRIGGERS = {"push", "pull_request", "schedule"}
 _PINNED = re.compile(r"uses: (?P<action>[\w.-]+/[\w./-]+)@(?P<hash>[0-9a-f]{40}) # (?P<version>v\d+\.\d+\.\d+)$")
 
 
