@@ -6,15 +6,11 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-from harness.evidence.parts import TRACES
-from harness.evidence.saves import JOURNAL
 from simulator import FaultPlan
-from simulator.journal import read_journal
 
-__all__ = ["Coverage", "Point", "RunSituations", "State", "shown_by", "shown_in"]
+__all__ = ["Coverage", "Point", "RunSituations", "State", "shown_by"]
 
 State = tuple[str, ...]
 """A state of the job: what it is of (`order`, `recovery` or `death`), and the words that tell it from others."""
@@ -131,17 +127,6 @@ _WORDS = {
     "order": ("order between tasks", "orders between tasks"),
     "recovery": ("state of recovery", "states of recovery"),
 }
-
-
-def shown_in(directory: Path, plan: FaultPlan) -> RunSituations:
-    """What a run has left in its directory; nothing where that is not there.
-
-    Args:
-        directory: of the run.
-        plan: its expanded plan.
-    """
-    journal = directory / TRACES / JOURNAL
-    return shown_by(list(read_journal(journal)), plan) if journal.exists() else RunSituations()
 
 
 def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan) -> RunSituations:

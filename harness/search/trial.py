@@ -27,13 +27,14 @@ from harness.running.reference import PAIR, undisturbed
 from harness.running.reference_request import ReferenceRequest
 from harness.saved_run import save_run
 from harness.search.outcome import PlanOutcome
-from harness.search.situations import shown_in
+from harness.search.situations import shown_by
 from harness.search.standstills import SLOWNESS, longest_gap, seconds_lost, standstills
 from harness.subject.machines import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import FaultPlan, RunFailed, TaskError
 from simulator.faults import all_kinds
+from simulator.journal import read_journal
 from simulator.units import parse_duration
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Subject:
             out: keeps traces, logs, the journal and the verdict.
             seconds: that are left for it. A run that needs more is void.
         """
-        from harness.report.timeline import read_timeline
+        from harness.report.timeline import timeline_of
 
         began = time.monotonic()
         watched = msgspec.structs.replace(plan.expand(self.case.topology), points=True)
@@ -118,10 +119,11 @@ class Subject:
                 if out is not None:
                     save_run(directory, verdict, reference)
             struck = tuple(fault.fired for fault in result.faults)
-            found = dataclasses.replace(found, struck=struck, shown=shown_in(directory, watched))
+            found = dataclasses.replace(found, struck=struck)
             if (journal := directory / TRACES / JOURNAL).exists():
-                timeline = read_timeline(journal)
-                found = dataclasses.replace(found, gap=longest_gap(timeline))
+                events = list(read_journal(journal))
+                timeline = timeline_of(events, watched.to_mapping().get("fault", ()))
+                found = dataclasses.replace(found, shown=shown_by(events, watched), gap=longest_gap(timeline))
         if found and timeline is not None and any(struck):
             found = self._in_time(found, timeline, watched, None if seconds is None else began + seconds)
         return _finished(found, tasks, causes, time.monotonic() - began)
