@@ -1,6 +1,7 @@
 """Run in a process of its own: enters each kind of namespace and tries what hosts for tasks are made of.
 
-Prints one JSON object: each trial with an empty text where it works, else with the reason.
+Prints one JSON object: each trial with an empty text where it works, else with the reason. What is no refusal, such as
+an error of Lockstep's own, ends the process with its traceback.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def main() -> None:
     def attempt(name: str, trial: Callable[[], None]) -> bool:
         try:
             trial()
-        except Exception as error:  # noqa: BLE001 - whatever is refused is the answer
+        except _refusals() as error:
             outcome[name] = _reason(error)
         else:
             outcome[name] = ""
@@ -42,6 +43,14 @@ def main() -> None:
     sys.stdout.flush()
     # Without the threads and exit handlers of what was imported.
     os._exit(0)
+
+
+def _refusals() -> tuple[type[Exception], ...]:
+    try:
+        from pyroute2.netlink.exceptions import NetlinkError
+    except ImportError:
+        return OSError, ImportError
+    return OSError, ImportError, NetlinkError
 
 
 def _reason(error: Exception) -> str:

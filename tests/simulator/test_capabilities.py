@@ -260,6 +260,21 @@ def test_namespace_trial_answers_every_question() -> None:
     assert Path("/proc/self/ns/net").readlink() == before
 
 
+def test_namespace_trial_knows_refusals_from_defects() -> None:
+    """Whatever this machine refuses, the real trial ends with 0; a defect of Lockstep's own is no refusal."""
+    trials = ["from simulator.helpers import trials", "trials.main()"]
+    for more, code in (("", 0), ("trials._user = lambda: len(1)", 1), ("trials._user = lambda: open('/absent')", 0)):
+        done = subprocess.run(
+            [sys.executable, "-c", "\n".join([trials[0], more, trials[1]])],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert ("TypeError" in done.stderr) is bool(code)
+
+
 @pytest.mark.parametrize(
     ("child", "reason"),
     [
