@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import time
@@ -62,8 +63,9 @@ def results_of(cases: Iterable[_Case], jobs: int, run: Callable[[_Case], _Result
                 yield _told(*running.pop(number))
 
 
-def _same(run: Callable[[_Case], _Result]) -> Callable[[_Case], _Result]:
-    return run
+@contextlib.contextmanager
+def _same(run: Callable[[_Case], _Result]) -> Iterator[Callable[[_Case], _Result]]:
+    yield run
 
 
 def _told(done: Begun[_Result], case: Named) -> _Result:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,19 +24,20 @@ def check_jobs(jobs: int, case: StrategyCase) -> None:
     """Whether so many runs of a strategy can be under way at once.
 
     Raises:
-        UsageError: they cannot, as they share machines or GPUs.
+        UsageError: they cannot, as they share GPUs.
     """
     from simulator import UsageError
 
-    if jobs > 1 and (case.over is not None or case.device_kind != "cpu"):
-        raise UsageError("--jobs: runs on machines or GPUs are made one after the other; leave it out")
+    if jobs > 1 and case.device_kind != "cpu":
+        raise UsageError("--jobs: runs on GPUs are made one after the other; leave it out")
 
 
 @dataclass(frozen=True)
 class SubjectElsewhere:
     """Makes the subject of a search once more, in another process, and takes its reference from the same cache.
 
-    That is made beside it: until a plan is to be run, the process has only a forkserver import what tasks need.
+    That is made beside it: until a plan is to be run, the process has only a forkserver import what tasks need, and
+    reaches machines. It has sites of its own on them, so that one run may lose a machine that others have.
 
     Attributes:
         program: what is run, as on the command line.
@@ -51,16 +53,19 @@ class SubjectElsewhere:
     cache: str
     drawn: bool
 
-    def __call__(self) -> Callable[[tuple[dict[str, Any], float]], Ran]:
+    @contextlib.contextmanager
+    def __call__(self) -> Iterator[Callable[[tuple[dict[str, Any], float]], Ran]]:
         """What runs a plan, which comes as data, within so many seconds."""
         from harness.running.cache import CACHE_VARIABLE
+        from harness.running.machine_files import on_machines
         from harness.search import subject_of
         from simulator.launch import forkserver
 
         os.environ[CACHE_VARIABLE] = self.cache
         forkserver().begin()
         subject = functools.cache(functools.partial(subject_of, self.program, self.case, **self.options))
-        return functools.partial(_run_data, subject, self.drawn)
+        with on_machines(self.case):
+            yield functools.partial(_run_data, subject, self.drawn)
 
 
 def _run_data(subject: Callable[[], Subject], drawn: bool, asked: tuple[dict[str, Any], float]) -> Ran:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import signal
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -25,6 +26,7 @@ __all__ = ["Begun", "Crew", "ProcessLost", "crew_of"]
 _END_SECONDS_MAX = 20.0
 _Asked = TypeVar("_Asked")
 _Told = TypeVar("_Told")
+_Maker = Callable[[], AbstractContextManager[Callable[[Any], Any]]]
 
 
 class ProcessLost(LockstepError):
@@ -86,12 +88,13 @@ class Crew(Generic[_Asked, _Told]):
 
 
 @contextlib.contextmanager
-def crew_of(size: int, make: Callable[[], Callable[[Any], Any]]) -> Iterator[Crew[Any, Any]]:
+def crew_of(size: int, make: _Maker) -> Iterator[Crew[Any, Any]]:
     """So many processes; however this is left, they and all that they have started have ended then.
 
     Args:
         size: how many.
-        make: called in each process as soon as it is there; it returns what is called there with what is asked.
+        make: entered in each process as soon as it is there, and left when the process ends; it gives what is called
+            there with what is asked.
     """
     context = get_context("spawn")
     started: list[tuple[SpawnProcess, Connection]] = []
@@ -121,20 +124,26 @@ def _end(started: list[tuple[SpawnProcess, Connection]]) -> None:
         ours.close()
 
 
-def _work(connection: Connection, make: Callable[[], Callable[[Any], Any]]) -> None:
+def _work(connection: Connection, make: _Maker) -> None:
     signal.signal(signal.SIGINT, _nothing)  # from a terminal all get it, and the parent decides
     signal.signal(signal.SIGHUP, _nothing)
     signal.signal(signal.SIGTERM, _told_to_end)
     die_with_parent()
     with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
-        run = make()
-        while True:
-            asked = connection.recv()
-            try:
-                told = run(asked)
-            except LockstepError as error:
-                told = _Raised(str(error), isinstance(error, UsageError))
-            connection.send(told)
+        try:
+            with make() as run:
+                while True:
+                    connection.send(_told_of(run, connection.recv()))
+        except LockstepError as error:  # of what was to be made, which is told to the one who waits
+            connection.recv()
+            connection.send(_Raised(str(error), isinstance(error, UsageError)))
+
+
+def _told_of(run: Callable[[Any], Any], asked: Any) -> Any:
+    try:
+        return run(asked)
+    except LockstepError as error:
+        return _Raised(str(error), isinstance(error, UsageError))
 
 
 def _told_to_end(number: int, frame: object) -> None:

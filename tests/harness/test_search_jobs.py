@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psutil
 import pytest
@@ -20,7 +23,8 @@ from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
 from harness.search.situations import Point, RunSituations
 from harness.subject.strategies import strategy_case
-from simulator import FaultPlan, Topology, UsageError
+from simulator import FaultPlan, LockstepError, Topology, UsageError
+from simulator.machines.far.checks import MachinesUnavailable
 from tests._ended import living
 from tests.harness._counting import train
 
@@ -81,7 +85,7 @@ def test_a_failing_plan_ends_the_search_when_all_that_was_begun_has_ended(jobs: 
     assert (hunt.found.failed, hunt.found.runs) == (2, 2)
 
 
-def test_runs_that_share_machines_or_gpus_are_made_one_after_the_other() -> None:
+def test_runs_that_share_gpus_are_made_one_after_the_other() -> None:
     """Which is said before anything starts."""
     check_jobs(3, strategy_case("multi_worker-2"))
     check_jobs(1, strategy_case("mirrored-2", "gpu-simulated"))
@@ -89,18 +93,24 @@ def test_runs_that_share_machines_or_gpus_are_made_one_after_the_other() -> None
         check_jobs(2, strategy_case("mirrored-2", "gpu-simulated"))
 
 
-def _echo() -> Callable[[str], str]:
+@contextlib.contextmanager
+def _echo(folder: Path) -> Iterator[Callable[[str], str]]:
     def told(asked: str) -> str:
         if asked == "fail":
             raise UsageError("no such thing")
         return f"{asked} by {os.getpid()}"
 
-    return told
+    with TemporaryDirectory(dir=folder):
+        yield told
 
 
-def test_a_crew_does_what_it_is_asked_and_has_ended_then() -> None:
-    """Each in a process of its own; an error is raised where the answer is waited for."""
-    with crew_of(2, _echo) as crew:
+def _nothing() -> contextlib.AbstractContextManager[Callable[[str], str]]:
+    raise MachinesUnavailable("m0 is away")
+
+
+def test_a_crew_does_what_it_is_asked_and_has_ended_then(tmp_path: Path) -> None:
+    """Each in a process of its own, which leaves its context; an error is raised where the answer is waited for."""
+    with crew_of(2, functools.partial(_echo, tmp_path)) as crew:
         begun = [crew.begin(asked) for asked in ("a", "b")]
         told = [each.wait() for each in begun]
         assert [each[0] for each in told] == ["a", "b"]
@@ -109,11 +119,19 @@ def test_a_crew_does_what_it_is_asked_and_has_ended_then() -> None:
         with pytest.raises(UsageError, match="no such thing"):
             crew.begin("fail").wait()
         assert crew.begin("again").wait().startswith("again by ")
+        assert len(list(tmp_path.iterdir())) == 2
         os.kill(processes[0].pid, signal.SIGKILL)
         assert not living(processes[:1])
         with pytest.raises(ProcessLost):
             [each.wait() for each in [crew.begin("a"), crew.begin("b")]]
     assert not living(processes)
+    assert len(list(tmp_path.iterdir())) == 1  # of the one that was killed
+
+
+def test_a_crew_that_cannot_begin_says_why() -> None:
+    """Not in a traceback of a process, but where an answer is waited for."""
+    with crew_of(1, _nothing) as crew, pytest.raises(LockstepError, match="m0 is away"):
+        crew.begin("a").wait()
 
 
 @pytest.mark.full

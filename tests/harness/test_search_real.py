@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
+from harness.cli import _lockstep
 from harness.running.machine_files import on_machines
 from harness.search import Search, describe_plan, subject_of, survives
 from harness.search.plan_strategy import Space, drawn_plans
@@ -65,6 +68,17 @@ def test_machines_are_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
     right = survives(f"{RESUMABLE}:train", "multi_worker-2", plan, **over)
     assert right, str(right)
     assert (right.restarts, right.unfired) == (1, ())
+
+
+@pytest.mark.full
+def test_two_runs_at_once_lose_each_its_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On the same machines, by processes of their own: neither run ends for what the other has lost."""
+    monkeypatch.chdir(ROOT)
+    over = ("--strategy", "multi_worker-2", "--machines", "env MACHINE={}:m0,m1", "--kinds", "machine_lost")
+    told = ("--jobs", "2", "--plans", "2", "--faults", "1", "--budget", "9m", "--out", str(tmp_path), "--json")
+    done = CliRunner().invoke(_lockstep, ["search", "examples/resumable.py:train", *over, *told])
+    found = json.loads(done.stdout)
+    assert (found["plans"], found["runs"], found["tried"], found["symptom"]) == (2, 2, 2, None), done.stderr
 
 
 @pytest.mark.full  # in the quick profile scenarios/test_faults.py starts a worker again
