@@ -86,9 +86,10 @@ def test_a_cut_ends_in_an_exact_restart(strategy: StrategyCase, cut: Cut, tmp_pa
     assert problems(told, tmp_path, 4) == []
     assert told.detection is not None
     kind, _, seconds = told.detection
-    assert kind in cut.errors
+    assert told.crashed or kind in cut.errors
     least, most = cut.seconds
-    assert least - 0.1 <= seconds <= most + MARGIN_SECONDS
+    assert told.crashed or least - 0.1 <= seconds
+    assert seconds <= most + MARGIN_SECONDS
     outcome = "job restarted, resumed after step 4, exact"
     outcome += "; no limit was set" * (cut.limit is None) + ", but keepalive" * bool(cut.env)
     report_row(TABLE, told.row(strategy, outcome))

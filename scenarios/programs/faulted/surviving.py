@@ -64,6 +64,15 @@ class Told:
         first = min(found, key=lambda event: float(event["at"]), default=None)
         return None if first is None else (first["kind"], first["task"], float(first["at"]) - self.struck_at)
 
+    @property
+    def crashed(self) -> bool:
+        """Whether TensorFlow crashed where it gives up a collective that runs, as it does now and then.
+
+        See docs/faults-measured.md. The task that crashes has not seen that the others are away.
+        """
+        kind, task, _ = self.detection or ("", "", 0.0)
+        return kind == "Signal" and "BaseCollectiveExecutor::StartAbort" in self.result[task].log
+
     @cached_property
     def own_errors(self) -> list[str]:
         """Classes of the exceptions, and `Signal` or `Exit`, with which struck tasks themselves have ended."""
