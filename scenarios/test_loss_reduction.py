@@ -49,6 +49,14 @@ def test_a_penalty_counts_once(strategy: StrategyCase) -> None:
 
 
 @REPLICATED
+@pytest.mark.full
+@pytest.mark.known_issue("tf-hierarchical-copy-odd")
+@pytest.mark.strategies("mirrored-3:hierarchical_copy")
+def test_hierarchical_copy_among_three(strategy: StrategyCase) -> None:
+    """A right loop, whose third replica TensorFlow leaves out."""
+    assert verify(reductions.make("per_example", "tf_keras"), strategy, explain=True)
+
+
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 @pytest.mark.parametrize("form", ["per_example", pytest.param("regularizer", marks=pytest.mark.full)])
 def test_a_custom_loop_around_keras_is_exact(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import StrategyCase, verify
-from scenarios.programs import every_metric, measuring, models
+from scenarios.programs import every_metric, measuring, models, on_batch
 
 REPLICATED = pytest.mark.strategies("multi_worker-2", full=("mirrored-3", "central_storage-2", "multi_worker-2x2"))
 
@@ -76,3 +76,25 @@ def test_every_other_metric(strategy: StrategyCase, flavour: models.Flavour) -> 
 def test_losses_of_several_outputs(strategy: StrategyCase, loop: str, examples: int) -> None:
     """`fit` and `evaluate` report the loss of each output, over all examples."""
     assert verify(every_metric.make_outputs(_flavour(loop), examples), strategy)
+
+
+_WHOLE = pytest.mark.known_issue("keras3-whole-batch-on-each-replica")
+_ROWS = pytest.mark.known_issue("keras3-predict-on-batch")
+
+
+@pytest.mark.full
+@pytest.mark.strategies("mirrored-2", "mirrored-3")
+@pytest.mark.parametrize(
+    ("flavour", "call"),
+    [
+        ("keras", "train"),
+        ("tf_keras", "train"),
+        pytest.param("keras", "test", marks=_WHOLE),
+        ("tf_keras", "test"),
+        pytest.param("keras", "predict", marks=_ROWS),
+        ("tf_keras", "predict"),
+    ],
+)
+def test_calls_on_one_batch(strategy: StrategyCase, flavour: models.Flavour, call: on_batch.Call) -> None:
+    """What `train_on_batch`, `test_on_batch` and `predict_on_batch` leave and return is that of one device."""
+    assert verify(on_batch.make(flavour, call), strategy)

@@ -59,7 +59,7 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return any(each.code == self.condition for each in verdict.conditions)
         if verdict.consistent or self.exception is not None:
             return False
-        if self.rule is not None and (verdict.explanation is None or verdict.explanation.rule != self.rule):
+        if self.rule is not None and self.rule != _rule_of(verdict):
             return False
         return not self.laws or {finding.law for finding in verdict.findings} == set(self.laws)
 
@@ -71,6 +71,13 @@ class Symptom(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return f"condition {self.condition}"
         wanted = [f"broken: {', '.join(self.laws)}"] if self.laws else []
         return " and ".join([*wanted, f"rule {self.rule}"] if self.rule is not None else wanted)
+
+
+def _rule_of(verdict: Verdict) -> str | None:
+    """The rule that explains a verdict, or the kind of mistake that the values at its line prove."""
+    if verdict.explanation is not None:
+        return verdict.explanation.rule
+    return None if verdict.looked is None or verdict.looked.kind is None else verdict.looked.kind.code
 
 
 class Otherwise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

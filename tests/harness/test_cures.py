@@ -138,9 +138,9 @@ def test_a_mistake_beside_the_program_is_cured_there(train: Path) -> None:
 
 @pytest.mark.full
 def test_another_training_is_no_cure(train: Path) -> None:
-    """Twice the number of replicas is divided by: without that all is consistent, and one device trains otherwise."""
+    """One more than the replicas is divided by: without that all is consistent, and one device trains otherwise."""
     count = "tf.distribute.get_strategy().num_replicas_in_sync"
-    train.write_text(_TRAIN.format(loss=f"{_AVERAGE} / (2.0 * {count})"))
+    train.write_text(_TRAIN.format(loss=f"{_AVERAGE} / ({count} + 1.0)"))
     code, output = _verify(f"{train}:train", "--fix")
     assert code == 1
     assert re.search(r"help: none of \d known changes of these lines makes it consistent", output)

@@ -261,7 +261,7 @@ def test_a_bit_of_a_real_variable_is_named(tmp_path: Path) -> None:
     assert str(judge(parts, reference, **kept)) == str(verdict)
     report = CliRunner().invoke(_lockstep, ["report", str(tmp_path)], standalone_mode=False)
     assert report.return_value == 1
-    assert f"explanation: {RULE}" in report.output
+    assert f"error[{RULE}]" in report.output
 
 
 @pytest.mark.full

@@ -8,6 +8,8 @@ import pytest
 
 from harness.cli.verify import _show_known
 from harness.judging import known_issues
+from harness.judging.culprit.kinds import NO_SUM
+from harness.judging.culprit.protocol import Looked
 from harness.judging.explain.protocol import Explanation
 from harness.judging.known_issues import KnownIssue, Symptom, issues_for, load_registry, registry, shown_by
 from harness.judging.laws.protocol import Finding, Judgement
@@ -241,6 +243,9 @@ def test_a_verdict_fits_by_its_broken_laws_and_its_explanation() -> None:
     assert rule.fits_verdict(_verdict("finite", rule="loss_times_replicas"))
     assert not rule.fits_verdict(_verdict("finite", rule="examples_missing"))
     assert not rule.fits_verdict(_verdict("finite"))
+    proved = _verdict("finite").seen(Looked(None, "not found", 0.1, proved=NO_SUM.code))
+    assert Symptom(rule=NO_SUM.code).fits_verdict(proved)
+    assert not rule.fits_verdict(proved)
     assert not Symptom(exception="ValueError").fits_verdict(_verdict("finite"))
 
 

@@ -1,0 +1,13 @@
+"""Keras 3 predict_on_batch returns each row once for every replica."""
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    model = keras.Sequential([keras.Input((1,)), keras.layers.Dense(1)])
+rows = len(model.predict_on_batch(np.ones((8, 1), "float32")))
+print("as it should be:" if rows == 8 else "wrong:", rows, "predictions of 8 rows, right: 8")

@@ -1,0 +1,22 @@
+"""TensorFlow's format leaves the metrics out, and loads."""
+
+import pathlib
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+path = pathlib.Path(tempfile.mkdtemp(), "weights")
+with tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]).scope():
+    model = tf_keras.Sequential([tf_keras.Input((1,)), tf_keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(np.ones((8, 1)), np.ones((8, 1)), verbose=0)
+    model.save_weights(path)
+    saved = model.get_weights()
+    model.fit(np.ones((8, 1)), np.ones((8, 1)), verbose=0)
+    model.load_weights(path)
+same = all(map(np.array_equal, saved, model.get_weights()))
+print("as it should be:" if same else "wrong:", "loaded", len(saved), "weights")
