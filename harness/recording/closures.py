@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from harness.evidence.update_counters import is_counter
 from harness.recording.patches import patched
 
 __all__ = ["Closures", "Listener", "listening"]
@@ -14,8 +15,8 @@ __all__ = ["Closures", "Listener", "listening"]
 class Listener(Protocol):
     """Hears of them."""
 
-    def scheduled(self, value: Any, function: Any) -> None:
-        """A closure is scheduled, which will give this value."""
+    def scheduled(self, value: Any, function: Any, *, updates: bool) -> None:
+        """A closure is scheduled, which will give this value; it may update what is trained, or what counts updates."""
 
     def joined(self) -> None:
         """All that were scheduled are done, or the program has asked whether they are."""
@@ -31,7 +32,7 @@ class Closures:
     """Counts them, and knows those that are neither joined nor fetched.
 
     Attributes:
-        count: how many were scheduled; None where nobody uses a coordinator.
+        count: how many were scheduled that may update what is trained; None where nobody uses a coordinator.
         retried: how many were taken back from a worker that was lost, to be run again.
 
     Args:
@@ -50,9 +51,9 @@ class Closures:
         """Where those were scheduled that are neither joined nor fetched, each line once."""
         return tuple(dict.fromkeys(where for _, where in self._open.values()))
 
-    def scheduled(self, value: Any, function: Any) -> None:
+    def scheduled(self, value: Any, function: Any, *, updates: bool) -> None:
         """As of `Listener`."""
-        self.count = (self.count or 0) + 1
+        self.count = (self.count or 0) + updates
         self._open[id(value)] = value, self._line()
 
     def joined(self) -> None:
@@ -73,10 +74,20 @@ def listening(listener: Listener) -> Iterator[None]:
     """Within this context tell somebody of the closures of every coordinator."""
     from tensorflow.python.distribute.coordinator import cluster_coordinator, values
 
+    updating: dict[int, bool] = {}  # by the value that a closure will give, until it has been scheduled
+
+    def build_around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def build(closure: Any) -> Any:
+            value = original(closure)
+            updating[id(value)] = _may_update(getattr(closure, "_concrete_function", None))
+            return value
+
+        return build
+
     def schedule_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def schedule(coordinator: Any, fn: Any, *args: Any, **options: Any) -> Any:
             value = original(coordinator, fn, *args, **options)
-            listener.scheduled(value, fn)
+            listener.scheduled(value, fn, updates=updating.pop(id(value), True))
             return value
 
         return schedule
@@ -105,6 +116,7 @@ def listening(listener: Listener) -> Iterator[None]:
     coordinator = cluster_coordinator.ClusterCoordinator
     queue = cluster_coordinator._CoordinatedClosureQueue  # noqa: SLF001 - nothing public tells of a retry
     with (
+        patched(cluster_coordinator.Closure, "build_output_remote_value", build_around),
         patched(coordinator, "schedule", schedule_around),
         patched(coordinator, "join", join_around),
         patched(coordinator, "done", join_around),
@@ -112,3 +124,23 @@ def listening(listener: Listener) -> Iterator[None]:
         patched(queue, "put_back", put_back_around),
     ):
         yield
+
+
+def _may_update(function: Any) -> bool:
+    """Whether a concrete function writes a variable that is trained or counts updates; of a Python function, yes.
+
+    One that evaluates reads such variables, and writes those of metrics.
+    """
+    from tensorflow.python.framework import auto_control_deps_utils
+
+    if function is None:
+        return True
+    graph = function.graph
+    read = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph))
+    written = {id(handle) for place, handle in enumerate(graph.inputs) if place not in read}
+    by_handle = {id(outside): id(inside) for outside, inside in graph.captures}
+    return any(
+        by_handle.get(id(variable.handle)) in written
+        for variable in function.variables
+        if variable.trainable or is_counter(variable.name)
+    )

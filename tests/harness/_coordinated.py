@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["asynchronous"]
+__all__ = ["asynchronous", "evaluating"]
 
 
 def asynchronous(mistake: str = "") -> Callable[[Any, Any], None]:
@@ -61,6 +61,37 @@ def _train(strategy: Any, record: Any, *, mistake: str) -> None:
         if mistake != "unjoined":
             coordinator.join()
         record.step(variables=[*model.trainable_variables, *optimizer.variables()])
+
+
+def evaluating(*, loses: bool) -> Callable[[Any, Any], None]:
+    """Closures that evaluate follow those that train; if it `loses`, updates are not counted one by one."""
+    return functools.partial(_evaluate, loses=loses)
+
+
+def _evaluate(strategy: Any, record: Any, *, loses: bool) -> None:
+    import tensorflow as tf
+
+    cluster = isinstance(strategy, tf.distribute.ParameterServerStrategy)
+    coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy) if cluster else _Here()
+    with strategy.scope():
+        weights = tf.Variable([0.0], name="weights")
+        iterations = tf.Variable(0, dtype=tf.int64, name="iterations")
+        metric = tf.Variable(0.0, name="metric", trainable=False)
+
+    def update() -> None:
+        weights.assign_add([0.5])
+        iterations.assign_add(0 if cluster and loses else 1)
+
+    def measure() -> None:
+        metric.assign_add(tf.reduce_sum(weights) + tf.cast(iterations, tf.float32))
+
+    step, evaluation = (tf.function(functools.partial(strategy.run, each)) for each in (update, measure))
+    for _ in range(3):
+        coordinator.schedule(step, args=())
+        coordinator.join()
+        coordinator.schedule(evaluation, args=())
+        coordinator.join()
+        record.step(variables=[weights, iterations, metric])
 
 
 class _Here:

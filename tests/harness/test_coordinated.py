@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import verify
-from tests.harness._coordinated import asynchronous
+from tests.harness._coordinated import asynchronous, evaluating
 
 
 @pytest.mark.full
@@ -32,3 +32,11 @@ def test_what_closures_read_outside_of_replicas_accuses_nobody() -> None:
     verdict = verify(asynchronous("outside"), "parameter_server-2w1p", prove=False, explain=False)
     assert verdict.outcome == "abstained"
     assert "Call strategy.run" in str(verdict)
+
+
+@pytest.mark.parametrize("loses", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_closures_that_evaluate_are_no_updates(loses: bool) -> None:
+    """They read what is trained and what counts updates, and write a metric; an update that is lost is found."""
+    verdict = verify(evaluating(loses=loses), "parameter_server-2w1p", prove=False, explain=False)
+    assert {law.law: law.status for law in verdict.judgements}["updates_counted"] == ("broken" if loses else "held")
+    assert verdict.consistent is not loses, str(verdict)

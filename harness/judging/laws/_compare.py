@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from harness.evidence.comparing import Comparison, compare, finite_elements, place
 from harness.evidence.observed import Observed, history, is_integer, moments
-from harness.judging.laws._counters import is_counter
+from harness.evidence.update_counters import is_counter
 from harness.judging.laws._jumps import At, Found, Jumps
 from harness.judging.laws._whole_tensors import WholeTensors
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from harness.evidence.observed import is_integer, items, moments
 from harness.evidence.trace import RunTrace, Variable
-from harness.judging.laws._counters import COUNTERS, last_component
+from harness.evidence.update_counters import COUNTERS, last_component
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
 __all__ = ["COUNTERS", "LAW", "counter"]

@@ -27,7 +27,7 @@ class _Open:
         self._since: list[Any] = []
         self._lacking: tuple[str, ...] = ()
 
-    def scheduled(self, value: Any, function: Any) -> None:
+    def scheduled(self, value: Any, function: Any, *, updates: bool) -> None:
         self._open[id(value)] = value, function, self._stand_ins.line()
         self._since.append(function)
 
