@@ -142,5 +142,6 @@ def _may_update(function: Any) -> bool:
     return any(
         by_handle.get(id(variable.handle)) in written
         for variable in function.variables
-        if variable.trainable or is_counter(variable.name)
+        # A variable of integers is `trainable` unless somebody says otherwise, such as tf_keras's count of tests.
+        if (variable.trainable and not variable.dtype.is_integer) or is_counter(variable.name)
     )

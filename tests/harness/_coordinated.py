@@ -77,6 +77,7 @@ def _evaluate(strategy: Any, record: Any, *, loses: bool) -> None:
         weights = tf.Variable([0.0], name="weights")
         iterations = tf.Variable(0, dtype=tf.int64, name="iterations")
         metric = tf.Variable(0.0, name="metric", trainable=False)
+        tested = tf.Variable(0, name="tested")
 
     def update() -> None:
         weights.assign_add([0.5])
@@ -84,6 +85,7 @@ def _evaluate(strategy: Any, record: Any, *, loses: bool) -> None:
 
     def measure() -> None:
         metric.assign_add(tf.reduce_sum(weights) + tf.cast(iterations, tf.float32))
+        tested.assign_add(1)
 
     step, evaluation = (tf.function(functools.partial(strategy.run, each)) for each in (update, measure))
     for _ in range(3):
