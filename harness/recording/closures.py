@@ -139,9 +139,12 @@ def _may_update(function: Any) -> bool:
     read = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph))
     written = {id(handle) for place, handle in enumerate(graph.inputs) if place not in read}
     by_handle = {id(outside): id(inside) for outside, inside in graph.captures}
+    # `graph.variables` raises where one of the function's own is gone, such as a metric's of this call alone.
+    variables = (reference() for reference in graph._weak_variables)  # noqa: SLF001
     return any(
         by_handle.get(id(variable.handle)) in written
-        for variable in function.variables
+        for variable in variables
+        if variable is not None
         # A variable of integers is `trainable` unless somebody says otherwise, such as tf_keras's count of tests.
-        if (variable.trainable and not variable.dtype.is_integer) or is_counter(variable.name)
+        and ((variable.trainable and not variable.dtype.is_integer) or is_counter(variable.name))
     )
