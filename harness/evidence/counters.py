@@ -79,7 +79,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     """What the harness counted by itself in this process.
 
     Attributes:
-        scheduled: closures handed to `ClusterCoordinator.schedule`, None without a coordinator.
+        scheduled: closures handed to `ClusterCoordinator.schedule` that may update what is trained, None without any.
         per_epoch: whether Keras showed ends of epochs only.
         retried: closures that were taken back from lost workers.
         unseeded: NumPy's generators without a seed.

@@ -32,7 +32,7 @@ class Closures:
     """Counts them, and knows those that are neither joined nor fetched.
 
     Attributes:
-        count: how many were scheduled that may update what is trained; None where nobody uses a coordinator.
+        count: how many were scheduled that may update what is trained; None where none was.
         retried: how many were taken back from a worker that was lost, to be run again.
 
     Args:
@@ -53,7 +53,8 @@ class Closures:
 
     def scheduled(self, value: Any, function: Any, *, updates: bool) -> None:
         """As of `Listener`."""
-        self.count = (self.count or 0) + updates
+        if updates:
+            self.count = (self.count or 0) + 1
         self._open[id(value)] = value, self._line()
 
     def joined(self) -> None:

@@ -63,12 +63,12 @@ def _train(strategy: Any, record: Any, *, mistake: str) -> None:
         record.step(variables=[*model.trainable_variables, *optimizer.variables()])
 
 
-def evaluating(*, loses: bool) -> Callable[[Any, Any], None]:
-    """Closures that evaluate follow those that train; if it `loses`, updates are not counted one by one."""
-    return functools.partial(_evaluate, loses=loses)
+def evaluating(how: str) -> Callable[[Any, Any], None]:
+    """Closures that evaluate follow those that train: these are `counted` or `lost`, or trained is `here`."""
+    return functools.partial(_evaluate, how=how)
 
 
-def _evaluate(strategy: Any, record: Any, *, loses: bool) -> None:
+def _evaluate(strategy: Any, record: Any, *, how: str) -> None:
     import tensorflow as tf
 
     cluster = isinstance(strategy, tf.distribute.ParameterServerStrategy)
@@ -81,7 +81,7 @@ def _evaluate(strategy: Any, record: Any, *, loses: bool) -> None:
 
     def update() -> None:
         weights.assign_add([0.5])
-        iterations.assign_add(0 if cluster and loses else 1)
+        iterations.assign_add(0 if cluster and how == "lost" else 1)
 
     def measure() -> None:
         metric.assign_add(tf.reduce_sum(weights) + tf.cast(iterations, tf.float32))
@@ -89,8 +89,11 @@ def _evaluate(strategy: Any, record: Any, *, loses: bool) -> None:
 
     step, evaluation = (tf.function(functools.partial(strategy.run, each)) for each in (update, measure))
     for _ in range(3):
-        coordinator.schedule(step, args=())
-        coordinator.join()
+        if how == "here":
+            step()
+        else:
+            coordinator.schedule(step, args=())
+            coordinator.join()
         coordinator.schedule(evaluation, args=())
         coordinator.join()
         record.step(variables=[weights, iterations, metric])

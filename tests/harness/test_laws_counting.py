@@ -225,7 +225,7 @@ def test_no_counter_is_not_judged(variables: dict[str, Any]) -> None:
 
 def test_no_coordinator_is_not_judged() -> None:
     """Synchronous training schedules nothing."""
-    assert _judge("updates_counted", _coordinated(None, iterations=np.int64(1))).reason == "no coordinator"
+    assert _judge("updates_counted", _coordinated(None, iterations=np.int64(1))).reason == "no update by a coordinator"
 
 
 def test_the_last_value_of_the_counter_counts() -> None:

@@ -150,7 +150,7 @@ def test_the_text_tells_the_whole_story() -> None:
     rest = "\n".join(lines[5:])
     assert "  held: clients_agree (" in rest
     assert "  not judged (-v says why): updates_counted" in rest
-    assert "  not judged:\n    updates_counted: no coordinator" in verdict.text(verbose=True)
+    assert "  not judged:\n    updates_counted: no update by a coordinator" in verdict.text(verbose=True)
 
 
 def test_the_text_explains_nothing_where_no_rule_comes_near() -> None:
@@ -223,7 +223,7 @@ def test_json_has_the_documented_keys() -> None:
     assert laws["updates_counted"] == {
         "law": "updates_counted",
         "status": "not_judged",
-        "reason": "no coordinator",
+        "reason": "no update by a coordinator",
         "worst_ratio": None,
     }
     assert laws["loss_matches_reference"]["worst_ratio"] == "inf"

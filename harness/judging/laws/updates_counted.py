@@ -21,11 +21,11 @@ class _UpdatesCounted(Law):
     counts = True
 
     def judge(self, case: Case) -> Judgement:
-        scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]
-        if not scheduled:
-            return not_judged(self.id, "no coordinator")
         if unjoined := tuple(dict.fromkeys(line for client in case.run.clients for line in client.counters.unjoined)):
             return judged(self.id, 1, tuple(map(_unjoined, unjoined)))
+        scheduled = [client.counters.scheduled for client in case.run.clients if client.counters.scheduled is not None]
+        if not scheduled:
+            return not_judged(self.id, "no update by a coordinator")
         found = counter(case.run)
         if found is None:
             names = ", ".join(COUNTERS)
