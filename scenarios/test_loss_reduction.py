@@ -48,7 +48,6 @@ def test_a_penalty_counts_once(strategy: StrategyCase) -> None:
     assert verify(reductions.make("regularizer"), strategy, tier=_tier("regularizer", strategy))
 
 
-@REPLICATED
 @pytest.mark.full
 @pytest.mark.known_issue("tf-hierarchical-copy-odd")
 @pytest.mark.strategies("mirrored-3:hierarchical_copy")
@@ -57,6 +56,7 @@ def test_hierarchical_copy_among_three(strategy: StrategyCase) -> None:
     assert verify(reductions.make("per_example", "tf_keras"), strategy, explain=True)
 
 
+@REPLICATED
 @pytest.mark.parametrize("flavour", ["keras", pytest.param("tf_keras", marks=pytest.mark.full)])
 @pytest.mark.parametrize("form", ["per_example", pytest.param("regularizer", marks=pytest.mark.full)])
 def test_a_custom_loop_around_keras_is_exact(
