@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
@@ -80,7 +81,7 @@ def listening(listener: Listener) -> Iterator[None]:
     def build_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def build(closure: Any) -> Any:
             value = original(closure)
-            updating[id(value)] = _may_update(getattr(closure, "_concrete_function", None))
+            updating[id(value)] = _updates(getattr(closure, "_concrete_function", None))
             return value
 
         return build
@@ -127,16 +128,26 @@ def listening(listener: Listener) -> Iterator[None]:
         yield
 
 
-def _may_update(function: Any) -> bool:
-    """Whether a concrete function writes a variable that is trained or counts updates; of a Python function, yes.
+# By the graph of a function, which many closures share.
+_KNOWN: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
+
+
+def _updates(function: Any) -> bool:
+    """Whether a concrete function may update what is trained; of a Python function nobody knows, so that it may."""
+    if function is None:
+        return True
+    if function.graph not in _KNOWN:
+        _KNOWN[function.graph] = _may_update(function.graph)
+    return _KNOWN[function.graph]
+
+
+def _may_update(graph: Any) -> bool:
+    """Whether the graph of a function writes a variable that is trained or counts updates.
 
     One that evaluates reads such variables, and writes those of metrics.
     """
     from tensorflow.python.framework import auto_control_deps_utils
 
-    if function is None:
-        return True
-    graph = function.graph
     read = set(auto_control_deps_utils.get_read_only_resource_input_indices_graph(graph))
     written = {id(handle) for place, handle in enumerate(graph.inputs) if place not in read}
     by_handle = {id(outside): id(inside) for outside, inside in graph.captures}

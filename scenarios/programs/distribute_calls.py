@@ -48,23 +48,26 @@ def _means(strategy: Any, table: Any, batch: Any) -> dict[str, Any]:
 def _gathers(strategy: Any, table: Any, batch: Any) -> dict[str, Any]:
     import tensorflow as tf
 
-    def largest(rows: Any) -> Any:
-        return tf.reduce_max(tf.distribute.get_replica_context().all_gather(rows * 2.0, axis=0), axis=0)
-
     doubled = strategy.run(lambda rows: rows * 2.0, args=(batch,))
     # Not in their order, which is that of the replicas.
     whole = tf.sort(strategy.gather(doubled, axis=0), axis=0)
     places = tf.range(tf.cast(tf.shape(whole)[0], tf.float32))[:, None]
-    return {"rows": tf.reduce_sum(whole * places), "largest": _one(strategy, strategy.run(largest, args=(batch,)))}
+    return {"rows": tf.reduce_sum(whole * places), "largest": _largest(strategy, batch, 2.0)}
 
 
 def _given(strategy: Any, table: Any, batch: Any) -> dict[str, Any]:
+    return {"largest": _largest(strategy, batch)}
+
+
+def _largest(strategy: Any, batch: Any, factor: float | None = None) -> Any:
+    """Of each column, by `all_gather` of the rows: as they are given, or times a factor."""
     import tensorflow as tf
 
     def largest(rows: Any) -> Any:
-        return tf.reduce_max(tf.distribute.get_replica_context().all_gather(rows, axis=0), axis=0)
+        own = rows if factor is None else rows * factor
+        return tf.reduce_max(tf.distribute.get_replica_context().all_gather(own, axis=0), axis=0)
 
-    return {"largest": _one(strategy, strategy.run(largest, args=(batch,)))}
+    return _one(strategy, strategy.run(largest, args=(batch,)))
 
 
 def _slices(strategy: Any, table: Any, batch: Any) -> dict[str, Any]:
