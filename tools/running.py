@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from multiprocessing.connection import wait
@@ -118,8 +119,9 @@ def track(
     *,
     file: Path | None = None,
     known: Iterable[_Saved] = (),
+    seconds: float = math.inf,
 ) -> list[_Saved]:
-    """Run the cases that have no result yet, and say of each what came of it; the results of all, in their order.
+    """Run the cases that have no result yet, and say of each what came of it; the results there are, in their order.
 
     Args:
         cases: what to run.
@@ -128,15 +130,17 @@ def track(
         say: what is said of a result.
         file: has every result after each case, so that an interruption loses nothing.
         known: results of earlier runs, also of other cases, which stay in the file.
+        seconds: no case begins later.
     """
     if file is not None and not file.parent.is_dir():
         raise click.UsageError(f"--json: there is no directory {file.parent}")
     results = {result.name: result for result in known}
     waiting = [case for case in cases if case.name not in results]
     began, first = time.monotonic(), len(cases) - len(waiting) + 1
-    for number, result in enumerate(results_of(waiting, max(1, min(jobs, len(waiting))), run), start=first):
+    in_time = itertools.takewhile(lambda case: time.monotonic() - began < seconds, waiting)
+    for number, result in enumerate(results_of(in_time, max(1, min(jobs, len(waiting))), run), start=first):
         results[result.name] = result
         click.echo(f"[{number}/{len(cases)}, {time.monotonic() - began:.0f} s] {result.name}: {say(result)}", err=True)
         if file is not None:
             file.write_bytes(msgspec.json.format(msgspec.json.encode(list(results.values()))) + b"\n")
-    return [results[case.name] for case in cases]
+    return [results[case.name] for case in cases if case.name in results]

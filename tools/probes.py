@@ -1,0 +1,77 @@
+"""Try every public class of both Kerases under each strategy: `python tools/probes.py`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import click
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
+
+from simulator.units import parse_duration  # noqa: E402
+from tools.probing.inventory import inventory_of  # noqa: E402
+from tools.probing.running import Probed, probes, result_of  # noqa: E402
+from tools.probing.table import coverage, findings, formless  # noqa: E402
+from tools.running import at_once, json_file, named, only, saved, track  # noqa: E402
+
+__all__ = ["main"]
+
+STRATEGIES = ("mirrored-2", "mirrored-3", "central_storage-2", "multi_worker-2", "multi_worker-2x2")
+
+EPILOG = """\b
+Examples:
+  python tools/probes.py --budget 10m
+  python tools/probes.py --only 'layers/keras/mirrored-2/*' --json probes.json    # goes on where it was ended
+\b
+Exit codes: 0 all is consistent, known or documented; 1 something is not; 2 usage error.
+"""
+
+
+@click.command(epilog=EPILOG)
+@only
+@click.option("--strategy", "strategies", multiple=True, default=STRATEGIES, show_default=True, help="Only this.")
+@click.option(
+    "--package", "packages", multiple=True, default=("keras", "tf_keras"), show_default=True, help="Only this."
+)
+@click.option("--seed", default=0, show_default=True, help="Draws the order.")
+@click.option("--budget", default="20m", show_default=True, metavar="TIME", help="No probe begins after it.")
+@at_once(1)
+@json_file
+def main(
+    only: str,
+    strategies: tuple[str, ...],
+    packages: tuple[str, ...],
+    seed: int,
+    budget: str,
+    jobs: int,
+    file: Path | None,
+) -> None:
+    """Make every public layer, loss, metric and optimizer of a Keras, and verify what it does under each strategy.
+
+    Some forms of classes are tried side by side; where a run is not consistent, in smaller parts. With a file of
+    results the hunt goes on from there. What was not run in the budget is told.
+    """
+    os.environ |= {"LOCKSTEP_PROVE": "0", "LOCKSTEP_CULPRIT": "0"}
+    seconds = parse_duration(budget, "budget")
+    inventories = {package: inventory_of(package) for package in packages}
+    every = probes(inventories, strategies, seed)
+    chosen = named([probe for probe in every if fnmatchcase(probe.name, only)], only)
+    known = saved(file, Probed) if file is not None and file.exists() else []
+    results = track(chosen, result_of, jobs, _said, file=file, known=known, seconds=seconds)
+    click.echo(coverage(chosen, results))
+    click.echo("\n".join(["", *findings(results)]))
+    click.echo("\n".join(["", "Public classes that no form makes:", *formless(inventories)]))
+    sys.exit(int(any(each.is_open for result in results for each in result.findings)))
+
+
+def _said(result: Probed) -> str:
+    told = [f"{finding.form} {finding.outcome}" for finding in result.findings]
+    return f"{'; '.join(told) or 'consistent'} ({len(result.forms)} forms, {result.seconds:.0f} s)"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What a Keras has: the public classes of each kind, and the forms in which they are tried."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+__all__ = ["Inventory", "inventory_of"]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+
+
+class Inventory(msgspec.Struct, frozen=True):
+    """The classes and forms of one kind.
+
+    Attributes:
+        classes: that are public, without those that are there to be derived from.
+        forms: the names of the forms, of which `Dense:regularized` is one of `Dense`.
+    """
+
+    classes: tuple[str, ...]
+    forms: tuple[str, ...]
+
+    @property
+    def formless(self) -> list[str]:
+        """The classes that are never made, not even inside of another."""
+        made = {form.partition(":")[0] for form in self.forms}
+        return [name for name in self.classes if name not in made]
+
+
+def inventory_of(package: str) -> dict[str, Inventory]:
+    """The inventory of each kind; in a process of its own, since this one does not import TensorFlow."""
+    told = subprocess.run(
+        [sys.executable, "-m", __spec__.name, package], cwd=ROOT, stdout=subprocess.PIPE, check=True
+    ).stdout
+    return msgspec.json.decode(told.splitlines()[-1], type=dict[str, Inventory])
+
+
+def _inventory(package: str) -> dict[str, Inventory]:
+    from tools.probing.kinds import KINDS
+
+    keras = importlib.import_module(package)
+    found = {}
+    for name, kind in KINDS.items():
+        module = getattr(keras, kind.module)
+        public = {each: getattr(module, each) for each in dir(module) if not each.startswith("_")}
+        # An alias, such as MSE or Convolution2D, is the class that it names.
+        classes = {each.__name__ for each in public.values() if isinstance(each, type) and each.__name__ in public}
+        forms = tuple(sorted(kind.forms(keras)))
+        found[name] = Inventory(tuple(sorted(classes - kind.bases)), forms)
+    return found
+
+
+if __name__ == "__main__":
+    print(msgspec.json.encode(_inventory(sys.argv[1])).decode())

@@ -1,0 +1,258 @@
+"""Layers that draw no random numbers: forward pass, gradients and state, each in an update of its own."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
+
+__all__ = ["BASES", "KIND", "LayerWork", "examples"]
+
+_RANKS = (("1D", "sequence"), ("2D", "image"), ("3D", "volume"))
+_VECTORS = [
+    ("Dense", (3,), {}),
+    ("Dense:regularized", (3,), {"kernel_regularizer": "l2"}),
+    ("Dense:activity", (3,), {"activity_regularizer": "l2"}),
+    ("Dense:constrained", (3,), {"kernel_constraint": "max_norm"}),
+    ("EinsumDense", ("ab,bc->ac",), {"output_shape": 3, "bias_axes": "c"}),
+    ("LayerNormalization", (), {}),
+    ("RMSNormalization", (), {}),
+    ("UnitNormalization", (), {}),
+    ("GroupNormalization", (2,), {}),
+    ("BatchNormalization:synchronized", (), {"synchronized": True}),
+    ("PReLU", (), {}),
+    ("LeakyReLU", (), {}),
+    ("ELU", (), {}),
+    ("ReLU", (), {}),
+    ("Softmax", (), {}),
+    ("ThresholdedReLU", (), {}),
+    ("Activation", ("gelu",), {}),
+    ("Flatten", (), {}),
+    ("Identity", (), {}),
+    ("Reshape", ((2, 4),), {}),
+    ("RepeatVector", (2,), {}),
+    ("Rescaling", (0.5,), {"offset": 1.0}),
+    ("Normalization", (), {"mean": 0.5, "variance": 2.0}),
+    ("Discretization", (), {"bin_boundaries": [0.2, 0.5, 0.8]}),
+    ("ActivityRegularization", (), {"l1": 0.1, "l2": 0.2}),
+]
+_OTHERS: list[Row] = [
+    ("LayerNormalization:axes", "sequence", (), {"axis": [1, 2]}),
+    ("Masking", "sequence", (), {"mask_value": 0.5}),
+    ("Permute", "sequence", ((2, 1),), {}),
+    ("GroupNormalization:image", "image", (3,), {}),
+    ("BatchNormalization:image", "image", (), {"synchronized": True}),
+    ("BatchNormalization:frozen", "image", (), {"trainable": False}),
+    ("Conv2D:groups", "image", (3, 3), {"groups": 3}),
+    ("UpSampling2D:bilinear", "image", (2,), {"interpolation": "bilinear"}),
+    ("LocallyConnected1D", "sequence", (2, 2), {}),
+    ("LocallyConnected2D", "image", (2, 2), {}),
+    ("ConvLSTM1D", "frames", (2, 2), {}),
+    ("ConvLSTM2D", "video", (2, 2), {}),
+    ("ConvLSTM3D", "volumes", (2, 2), {}),
+    ("Embedding", "tokens", (8, 3), {}),
+    ("Embedding:mask", "tokens", (8, 3), {"mask_zero": True}),
+    ("ReversibleEmbedding", "tokens", (8, 3), {}),
+    ("CategoryEncoding", "tokens", (8,), {}),
+    ("CategoryEncoding:count", "tokens", (8,), {"output_mode": "count"}),
+    ("Hashing", "tokens", (5,), {}),
+    ("IntegerLookup", "tokens", (), {"vocabulary": [1, 3, 5, 7]}),
+    ("IntegerLookup:counts", "tokens", (), {"vocabulary": [1, 3, 5, 7], "output_mode": "count"}),
+    ("StringLookup", "words", (), {"vocabulary": ["a", "b", "c"]}),
+    ("TextVectorization", "words", (), {"vocabulary": ["a", "b", "c"], "output_mode": "count", "ngrams": 2}),
+    ("Resizing", "image", (4, 5), {}),
+    ("CenterCrop", "image", (4, 4), {}),
+    ("AutoContrast", "image", (), {}),
+    ("Equalization", "image", (), {}),
+    ("Solarization", "image", (), {"addition_factor": 0.1}),
+    ("STFTSpectrogram", "sequence", (), {"frame_length": 4, "frame_step": 2, "fft_length": 4}),
+]
+
+
+def _recurrent() -> list[Row]:
+    options = ("return_sequences", "unroll", "go_backwards")
+    rows: list[Row] = []
+    for name in ("LSTM", "GRU", "SimpleRNN"):
+        rows.append((name, "sequence", (3,), {}))
+        rows += [(f"{name}:{option}", "sequence", (3,), {option: True}) for option in options]
+    return rows
+
+
+def _spatial() -> list[Row]:
+    rows: list[Row] = []
+    for rank, inputs in _RANKS:
+        rows += [
+            (f"Conv{rank}", inputs, (3, 3), {"padding": "same"}),
+            (f"Conv{rank}:strided", inputs, (2, 2), {"strides": 2}),
+            (f"Conv{rank}:dilated", inputs, (2, 2), {"dilation_rate": 2}),
+            (f"Conv{rank}Transpose", inputs, (3, 3), {}),
+            (f"SeparableConv{rank}", inputs, (3, 2), {}),
+            (f"DepthwiseConv{rank}", inputs, (2,), {"depth_multiplier": 2}),
+            *((f"{kind}Pooling{rank}", inputs, (2,), {}) for kind in ("Max", "Average")),
+            *(
+                (f"{kind}Pooling{rank}:same", inputs, (3,), {"strides": 2, "padding": "same"})
+                for kind in ("Max", "Average")
+            ),
+            *((f"Global{kind}Pooling{rank}", inputs, (), {}) for kind in ("Max", "Average")),
+            *((f"Adaptive{kind}Pooling{rank}", inputs, (2,), {}) for kind in ("Max", "Average")),
+            *((f"{kind}{rank}", inputs, (1,), {}) for kind in ("Cropping", "ZeroPadding")),
+            (f"UpSampling{rank}", inputs, (2,), {}),
+        ]
+    return rows
+
+
+def _composed(keras: Keras) -> dict[str, Form]:
+    """Layers around layers, and those that are given more than one input."""
+
+    def twice(layer: Any, x: Any, **options: Any) -> Any:
+        return layer([x, x * 0.5], **options)
+
+    def itself(layer: Any, x: Any, **options: Any) -> Any:
+        return layer(x, x, **options)
+
+    def causal(layer: Any, x: Any, **options: Any) -> Any:
+        return layer(x, x, use_causal_mask=True, **options)
+
+    def behind_mask(after: str, *args: Any) -> Form:
+        def make(chosen: Keras) -> Any:
+            embedding = chosen.layers.Embedding(8, 3, mask_zero=True)
+            return chosen.Sequential([embedding, getattr(chosen.layers, after)(*args)])
+
+        return Form("tokens", make)
+
+    forms = {
+        "Bidirectional": Form("sequence", lambda chosen: chosen.layers.Bidirectional(chosen.layers.LSTM(3))),
+        "TimeDistributed": Form("sequence", lambda chosen: chosen.layers.TimeDistributed(chosen.layers.Dense(2))),
+        "RNN": Form(
+            "sequence", lambda chosen: chosen.layers.RNN([chosen.layers.LSTMCell(3), chosen.layers.GRUCell(2)])
+        ),
+        "StackedRNNCells": Form(
+            "sequence",
+            lambda chosen: chosen.layers.RNN(chosen.layers.StackedRNNCells([chosen.layers.SimpleRNNCell(3)] * 1)),
+        ),
+        "Attention": Form("sequence", lambda chosen: chosen.layers.Attention(use_scale=True), twice),
+        "Attention:concat": Form("sequence", lambda chosen: chosen.layers.Attention(score_mode="concat"), twice),
+        "AdditiveAttention": Form("sequence", lambda chosen: chosen.layers.AdditiveAttention(), twice),
+        "MultiHeadAttention": Form("sequence", lambda chosen: chosen.layers.MultiHeadAttention(2, 3), itself),
+        "MultiHeadAttention:causal": Form("sequence", lambda chosen: chosen.layers.MultiHeadAttention(2, 3), causal),
+        "LSTM:mask": behind_mask("LSTM", 2),
+        "GRU:mask": behind_mask("GRU", 2),
+        "GlobalAveragePooling1D:mask": behind_mask("GlobalAveragePooling1D"),
+        "SpectralNormalization": Form(
+            "vector", lambda chosen: chosen.layers.SpectralNormalization(chosen.layers.Dense(3))
+        ),
+        "GroupQueryAttention": Form("sequence", lambda chosen: chosen.layers.GroupQueryAttention(3, 2, 1), itself),
+        **{
+            name: Form("vector", functools.partial(_merging, name=name), twice)
+            for name in ("Add", "Average", "Concatenate", "Maximum", "Minimum", "Multiply", "Subtract")
+        },
+        "Dot": Form("vector", lambda chosen: chosen.layers.Dot(1), twice),
+    }
+    return {name: form for name, form in forms.items() if hasattr(keras.layers, name.partition(":")[0])}
+
+
+def _merging(keras: Keras, name: str) -> Any:
+    return getattr(keras.layers, name)()
+
+
+def _forms(keras: Keras) -> dict[str, Form]:
+    vectors: list[Row] = [(name, "vector", args, options) for name, args, options in _VECTORS]
+    return forms_of(keras, "layers", vectors + _OTHERS + _recurrent() + _spatial()) | _composed(keras)
+
+
+def examples(count: int) -> dict[str, Any]:
+    """Inputs of each shape that layers are given."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    shapes = {"vector": (8,), "sequence": (6, 4), "image": (6, 6, 3), "volume": (4, 4, 4, 2), "frames": (3, 5, 2)}
+    shapes |= {"video": (3, 4, 4, 2), "volumes": (2, 3, 3, 3, 2)}
+    made: dict[str, Any] = {
+        name: random.uniform(0, 1, (count, *shape)).astype(np.float32) for name, shape in shapes.items()
+    }
+    made["tokens"] = random.integers(0, 8, (count, 6)).astype(np.int32)
+    made["words"] = random.choice(["a", "b c", "c a b", "d"], count)
+    made["label"] = np.eye(4, dtype=np.float32)[random.integers(0, 4, count)]
+    return made
+
+
+class LayerWork:
+    """Each layer's outputs are the loss of its own weights."""
+
+    def __init__(self, keras: Keras, forms: Mapping[str, Form], replicas: int, rows: int) -> None:
+        self._rows = rows
+        self._forms = forms
+        self._layers = {name: form.make(keras) for name, form in forms.items()}
+        # What replicas have rarely is even: the weights are built of one row.
+        one = examples(1)
+        for name in forms:
+            self._call(name, one[forms[name].inputs])
+        self._weights = [weight for layer in self._layers.values() for weight in layer.trainable_variables]
+        self._optimizer = keras.optimizers.SGD(0.1)
+        if self._weights:
+            self._optimizer.build(self._weights)
+
+    def _call(self, name: str, inputs: Any) -> Any:
+        import tensorflow as tf
+
+        layer, call = self._layers[name], self._forms[name].call or _plain
+        inputs = tf.convert_to_tensor(inputs)
+        try:
+            return call(layer, inputs, training=True)
+        except TypeError:
+            return call(layer, inputs)
+
+    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One update of all layers."""
+        import tensorflow as tf
+
+        losses, gradients = {}, []
+        for name, layer in self._layers.items():
+            with tf.GradientTape() as tape:
+                outputs = tf.cast(tf.convert_to_tensor(self._call(name, batch[self._forms[name].inputs])), tf.float32)
+                of_examples = tf.reduce_sum(tf.reshape(tf.sin(outputs), [tf.shape(outputs)[0], -1]), axis=1)
+                loss = tf.nn.compute_average_loss(of_examples, global_batch_size=self._rows)
+                if layer.losses:
+                    loss += tf.nn.scale_regularization_loss(tf.add_n(layer.losses))
+            losses[name] = loss
+            gradients += tape.gradient(loss, layer.trainable_variables)
+        pairs = [pair for pair in zip(gradients, self._weights, strict=True) if pair[0] is not None]
+        if pairs:
+            self._optimizer.apply_gradients(pairs)
+        return losses
+
+    def variables(self) -> Mapping[str, Any]:
+        """The weights of each layer, those that are not trained included."""
+        return {
+            f"{name}/{index}": weight
+            for name, layer in self._layers.items()
+            for index, weight in enumerate(layer.weights)
+            if weight.dtype != "string"
+        }
+
+    def results(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
+
+
+def _plain(layer: Any, inputs: Any, **options: Any) -> Any:
+    return layer(inputs, **options)
+
+
+_TO_DERIVE_FROM = {"Layer", "Wrapper", "InputLayer", "InputSpec", "Input", "AbstractRNNCell", "DenseFeatures", "Lambda"}
+_OF_OTHER_BACKENDS = {"FlaxLayer", "JaxLayer", "TorchModuleWrapper", "TFSMLayer"}
+# Other forms make them.
+_INSIDE = {"GRUCell", "LSTMCell", "SimpleRNNCell", "StackedRNNCells", "Pipeline"}
+BASES = frozenset(_TO_DERIVE_FROM | _OF_OTHER_BACKENDS | _INSIDE)
+_MEANS_OF_MEANS = "an activity regularizer is divided by the examples of each replica, whose means are averaged"
+KIND = Kind(
+    module="layers",
+    bases=BASES,
+    forms=_forms,
+    examples=examples,
+    work=LayerWork,
+    circumstances=("even", "uneven", "eager", "half", "compiled"),
+    documented={(name, "uneven"): _MEANS_OF_MEANS for name in ("Dense:activity", "ActivityRegularization")},
+)

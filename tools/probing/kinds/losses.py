@@ -1,0 +1,108 @@
+"""Losses by each reduction, with the weights of examples, as the loss of a small layer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from tools.probing.kinds.layers import examples
+from tools.probing.kinds.protocol import Form, Keras, Kind
+
+__all__ = ["KIND"]
+
+_NAMES = (
+    "BinaryCrossentropy",
+    "BinaryFocalCrossentropy",
+    "CTC",
+    "CategoricalCrossentropy",
+    "CategoricalFocalCrossentropy",
+    "CategoricalGeneralizedCrossEntropy",
+    "CategoricalHinge",
+    "Circle",
+    "CosineSimilarity",
+    "Dice",
+    "Hinge",
+    "Huber",
+    "KLDivergence",
+    "LogCosh",
+    "MeanAbsoluteError",
+    "MeanAbsolutePercentageError",
+    "MeanSquaredError",
+    "MeanSquaredLogarithmicError",
+    "Poisson",
+    "SparseCategoricalCrossentropy",
+    "SquaredHinge",
+    "Tversky",
+)
+_SPARSE = ("SparseCategoricalCrossentropy", "CategoricalGeneralizedCrossEntropy", "Circle")
+# A ratio of sums over a batch, or pairs within one: no mean of what examples have.
+_OF_A_BATCH = ("Dice", "Tversky", "Circle")
+
+
+def _forms(keras: Keras) -> dict[str, Form]:
+    return {
+        f"{name}:{way}": Form(way, functools.partial(_make, name=name, way=way))
+        for name in _NAMES
+        if hasattr(keras.losses, name) and name not in ("CTC", *_OF_A_BATCH)
+        for way in ("none", "sum")
+    }
+
+
+def _make(keras: Keras, name: str, way: str) -> Any:
+    return getattr(keras.losses, name)(reduction=way)
+
+
+class _Work:
+    """Each loss has a dense layer, whose outputs it is given."""
+
+    def __init__(self, keras: Keras, forms: Mapping[str, Form], replicas: int, rows: int) -> None:
+        self._rows = rows
+        self._losses = {name: form.make(keras) for name, form in forms.items()}
+        self._layers = {name: keras.layers.Dense(4, activation="softmax") for name in forms}
+        for layer in self._layers.values():
+            layer.build((None, 8))
+        self._weights = [weight for layer in self._layers.values() for weight in layer.trainable_variables]
+        self._optimizer = keras.optimizers.SGD(0.1)
+        self._optimizer.build(self._weights)
+
+    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """One update of all layers."""
+        import tensorflow as tf
+
+        found, gradients = {}, []
+        for name, loss in self._losses.items():
+            label = batch["label"]
+            if name.partition(":")[0] in _SPARSE:
+                label = tf.argmax(label, axis=1)
+            layer = self._layers[name]
+            with tf.GradientTape() as tape:
+                scores = layer(batch["vector"])
+                # Rows that count once, twice and not at all.
+                of_rows = loss(label, scores, sample_weight=tf.reduce_sum(batch["tokens"], axis=1) % 3)
+                found[name] = tf.reduce_sum(of_rows) / self._rows
+            gradients += tape.gradient(found[name], layer.trainable_variables)
+        self._optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
+        return found
+
+    def variables(self) -> Mapping[str, Any]:
+        """The weights of the layers."""
+        return {
+            f"{name}/{index}": weight
+            for name, layer in self._layers.items()
+            for index, weight in enumerate(layer.weights)
+        }
+
+    def results(self) -> Mapping[str, Any]:
+        """Nothing."""
+        return {}
+
+
+KIND = Kind(
+    module="losses",
+    bases=frozenset({"Loss", "Reduction"}),
+    forms=_forms,
+    examples=examples,
+    work=_Work,
+    circumstances=("even", "uneven", "eager", "half", "compiled"),
+)

@@ -1,0 +1,152 @@
+"""One probe: a few forms are verified side by side, and those that are wrong by themselves."""
+
+from __future__ import annotations
+
+import functools
+import random
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from typing import Literal
+
+import msgspec
+
+from harness import verify
+from harness.judging.known_issues import registry, shown_by
+from harness.judging.verdict import Verdict
+from simulator import LockstepError
+from tools.probing.inventory import Inventory
+from tools.probing.kinds import KINDS
+from tools.probing.training import train
+
+__all__ = ["Finding", "Outcome", "Probe", "Probed", "probes", "result_of"]
+
+Outcome = Literal["consistent", "known", "documented", "not judged", "wrong", "failed"]
+# Those of a part are verified in one run.
+_FORMS_MAX = 8
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """Some forms of a kind, under a strategy, in a circumstance."""
+
+    kind: str
+    package: str
+    strategy: str
+    circumstance: str
+    forms: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return f"{self.kind}/{self.package}/{self.strategy}/{self.circumstance}/{self.forms[0]}"
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A form that was not consistent.
+
+    Attributes:
+        form: its name.
+        outcome: what came of it.
+        text: why.
+    """
+
+    form: str
+    outcome: Outcome
+    text: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody knows why yet."""
+        return self.outcome not in ("known", "documented")
+
+
+class Probed(msgspec.Struct, frozen=True):
+    """What came of a probe.
+
+    Attributes:
+        name: of the probe.
+        forms: all that were tried.
+        findings: those that were not consistent.
+        seconds: for all of them.
+    """
+
+    name: str
+    forms: tuple[str, ...]
+    findings: tuple[Finding, ...]
+    seconds: float
+
+
+def probes(inventories: Mapping[str, Mapping[str, Inventory]], strategies: Iterable[str], seed: int) -> list[Probe]:
+    """All probes; a seed draws their order, so that a run that ends early has tried some of everything."""
+    made = [
+        Probe(kind, package, strategy, circumstance, inventory.forms[first : first + _FORMS_MAX])
+        for package, of_package in inventories.items()
+        for kind, inventory in of_package.items()
+        for strategy in strategies
+        for circumstance in KINDS[kind].circumstances
+        for first in range(0, len(inventory.forms), _FORMS_MAX)
+    ]
+    random.Random(seed).shuffle(made)
+    return made
+
+
+def result_of(probe: Probe) -> Probed:
+    """Verify the forms side by side; where that is not consistent, in thirds, until each wrong one is by itself."""
+    began = time.monotonic()
+    findings = tuple(_findings(probe, probe.forms))
+    return Probed(probe.name, probe.forms, findings, round(time.monotonic() - began, 1))
+
+
+def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
+    outcome, text = _verified(probe, forms)
+    if outcome == "consistent":
+        return
+    if len(forms) == 1:
+        documented = KINDS[probe.kind].documented.get((forms[0], probe.circumstance))
+        if documented is not None and outcome == "wrong":
+            yield Finding(forms[0], "documented", documented)
+        else:
+            yield Finding(forms[0], outcome, text)
+        return
+    size = -(-len(forms) // 3)
+    for first in range(0, len(forms), size):
+        yield from _findings(probe, forms[first : first + size])
+
+
+def _verified(probe: Probe, forms: tuple[str, ...]) -> tuple[Outcome, str]:
+    program = functools.partial(
+        train, kind=probe.kind, package=probe.package, forms=forms, circumstance=probe.circumstance
+    )
+    try:
+        verdict = verify(program, probe.strategy)
+    except LockstepError as error:
+        known = _known(probe, forms, error)
+        return ("failed", str(error).strip()) if known is None else ("known", known)
+    if verdict.outcome == "consistent":
+        return "consistent", ""
+    if verdict.outcome == "abstained":
+        return "not judged", verdict.why_abstained or ""
+    known = _known(probe, forms, verdict)
+    return ("wrong", str(verdict)) if known is None else ("known", known)
+
+
+def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict) -> str | None:
+    """The known defect that all of the forms have, if this is how it shows itself."""
+    ids = {
+        issue
+        for form in forms
+        for pattern, issue in KINDS[probe.kind].issues.items()
+        if fnmatchcase(f"{probe.package}/{form}", pattern)
+    }
+    for issue in registry():
+        if issue.id in ids and issue.concerns(probe.strategy):
+            symptom = issue.symptom_here
+            if not isinstance(found, Verdict):
+                fits = symptom.fits_failure(found)
+            else:
+                # A probe records more than the cell of the matrix, and may break more laws.
+                fits = not {finding.law for finding in found.findings}.isdisjoint(symptom.laws)
+            if fits:
+                return issue.id
+    shown = shown_by(found, probe.strategy)
+    return shown[0].id if shown else None
