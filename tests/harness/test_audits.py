@@ -91,10 +91,10 @@ def test_what_an_argument_is_never_fails_the_program() -> None:
     assert seen == {0: "train.py:3", 1: "train.py:3"}
 
 
-def _audited(folder: Path, text: str) -> list[tuple[str, tuple[str, ...]]]:
+def _audited(folder: Path, text: str, strategy: str = "mirrored-2") -> list[tuple[str, tuple[str, ...]]]:
     (folder / "train.py").write_text(text)
     script = Script.of([sys.executable, str(folder / "train.py")], 100, ())
-    found = audit(Program.of_script(script), strategy_case("mirrored-2"))
+    found = audit(Program.of_script(script), strategy_case(strategy))
     return [(each.issue.id, tuple(Path(where).name for where in each.places)) for each in found.met]
 
 
@@ -113,6 +113,17 @@ def test_a_run_that_fails_has_met_what_it_used_until_then(tmp_path: Path) -> Non
     """Here before `fit`."""
     met = dict(_audited(tmp_path, f"{SCRIPT}raise ValueError\n{FIT}"))
     assert set(met) == {"keras3-clip-before-reduction", "keras3-same-random-numbers"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("strategy", "met"), [("mirrored-3", ("train.py:2",)), ("mirrored-2", None)])
+def test_a_way_to_reduce_that_a_script_chooses_is_met(
+    strategy: str, met: tuple[str, ...] | None, tmp_path: Path
+) -> None:
+    """Hierarchical copy is wrong among three replicas, whoever names it."""
+    text = "import tensorflow as tf\ncopy = tf.distribute.HierarchicalCopyAllReduce()\n"
+    found = dict(_audited(tmp_path, f"{text}tf.distribute.MirroredStrategy(cross_device_ops=copy)\n", strategy))
+    assert found.get("tf-hierarchical-copy-odd") == met
 
 
 @pytest.mark.full
