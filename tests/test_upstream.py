@@ -141,7 +141,7 @@ def test_a_program_shows_its_defect(issue: KnownIssue) -> None:
     assert not (shown and _ends_right(issue.id, done))
 
 
-@_some(CURED, ["tf-async-write-save-counter"])
+@_some(CURED, [])
 def test_a_cure_is_right(issue: KnownIssue) -> None:
     """The program made right ends well, with the numbers that it should have, and without the defect's message."""
     if not issue.affects_installed_versions():

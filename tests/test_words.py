@@ -29,8 +29,9 @@ PLANTED = {
 TABLE = "| a | b |\n|---|---|\n| three more words | `one two` |\n"
 
 
+@pytest.mark.full  # `make check` runs the same
 def test_every_page_keeps_the_rules() -> None:
-    """README, the other pages and the whole of them: `make check` runs the same."""
+    """README, the other pages and the whole of them."""
     assert [f"{name}:{line}: {said}" for name, text in words.pages().items() for line, said in findings(text)] == []
     assert sum(one.words for one in words.counted(words.pages()).values()) <= words.WORDS_MAX
 

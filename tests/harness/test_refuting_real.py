@@ -158,9 +158,8 @@ def _penalized(strategy: Any, record: Any, scale: bool) -> None:
         record.step(variables=[w])
 
 
-@pytest.mark.parametrize(
-    ("scale", "status"), [(False, "refuted"), pytest.param(True, "proved", marks=pytest.mark.full)]
-)
+@pytest.mark.full  # in the quick profile tests/harness/test_refuting.py refutes
+@pytest.mark.parametrize(("scale", "status"), [(False, "refuted"), (True, "proved")])
 def test_what_the_examples_hide_is_found_with_zeros(scale: bool, status: str) -> None:
     """A thousandth of what they add is within what counts as rounding there, and all of what zeros add."""
     proof = prove(functools.partial(_penalized, scale=scale), "mirrored-2")

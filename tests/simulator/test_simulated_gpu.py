@@ -84,6 +84,7 @@ def test_an_unmodified_program_computes_on_it(tmp_path: Path) -> None:
     assert [device[:22] for device in result.devices] == ["GPU 0: SIMULATED GPU 0", "GPU 1: SIMULATED GPU 1"]
 
 
+@pytest.mark.full  # CI runs scenarios on simulated GPUs
 @pytest.mark.usefixtures("two")
 def test_tf32_is_on_where_that_is_asked_for() -> None:
     """And the task says so: a verdict must not be read as one about float32."""
