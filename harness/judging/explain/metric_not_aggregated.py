@@ -46,7 +46,7 @@ def _attempt(view: CaseView, step: int | None, name: str, text: str, predicted: 
 
 
 def _shown(array: Floats) -> str:
-    return f"{float(array):.6g}" if array.size == 1 else f"an array ({float(array.flat[0]):.6g}, ...)"
+    return f"{array.item():.6g}" if array.size == 1 else f"an array ({float(array.flat[0]):.6g}, ...)"
 
 
 def _models(view: CaseView, step: int | None, name: str) -> Iterator[tuple[str, Floats, float]]:

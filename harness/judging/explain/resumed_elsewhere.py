@@ -123,7 +123,7 @@ def _losses(run: RunTrace) -> list[float]:
     """Of every step in order; empty unless each step has one."""
     losses = history(run, "loss")
     found = [losses[step]["loss"].array for step in sorted(step for step in losses if step is not None)]
-    return [float(loss) for loss in found] if all(loss.size == 1 for loss in found) else []
+    return [loss.item() for loss in found] if all(loss.size == 1 for loss in found) else []
 
 
 def _ids(client: ClientTrace) -> _Ids:
