@@ -136,7 +136,7 @@ def test_metrics_that_are_not_aggregated_are_named(replicas: int) -> None:
 
     means = [np.float32(0.25 * (k + 1)) for k in range(replicas)]
     assert f"the sum of {replicas} copies" in told(np.float32(0.3 * replicas), np.float32(0.3))
-    of_one = np.float32([0.3])  # a vector, as Keras 3's R2Score and history give it
+    of_one = np.array([0.3], np.float32)  # a vector, as Keras 3's R2Score and history give it
     assert f"the sum of {replicas} copies" in told(of_one * replicas, of_one)
     assert "the sum of the replicas' means" in told(means, np.mean(means, dtype=np.float32))
     assert "the share of replica 0, which had 4 of" in told(np.int64(4), np.int64(4 * replicas))

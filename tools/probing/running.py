@@ -22,6 +22,8 @@ from tools.probing.training import train
 __all__ = ["Finding", "Outcome", "Probe", "Probed", "probes", "result_of"]
 
 Outcome = Literal["consistent", "known", "documented", "not judged", "wrong", "failed"]
+# How the known defects of a package begin.
+_ISSUES_OF = {"keras": "keras3-", "tf_keras": "tf-keras-"}
 # Those of a part are verified in one run.
 _FORMS_MAX = 8
 
@@ -102,9 +104,10 @@ def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
     if outcome == "consistent":
         return
     if len(forms) == 1:
-        documented = KINDS[probe.kind].documented.get((forms[0], probe.circumstance))
-        if documented is not None and outcome == "wrong":
-            yield Finding(forms[0], "documented", documented)
+        where = f"{probe.package}/{forms[0]}/{probe.strategy}/{probe.circumstance}"
+        documented = [text for pattern, text in KINDS[probe.kind].documented if fnmatchcase(where, pattern)]
+        if documented and outcome in ("wrong", "failed"):
+            yield Finding(forms[0], "documented", documented[0])
         else:
             yield Finding(forms[0], outcome, text)
         return
@@ -135,7 +138,7 @@ def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict)
     ids = {
         issue
         for form in forms
-        for pattern, issue in KINDS[probe.kind].issues.items()
+        for pattern, issue in KINDS[probe.kind].issues
         if fnmatchcase(f"{probe.package}/{form}", pattern)
     }
     for issue in registry():
@@ -148,5 +151,6 @@ def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict)
                 fits = not {finding.law for finding in found.findings}.isdisjoint(symptom.laws)
             if fits:
                 return issue.id
-    shown = shown_by(found, probe.strategy)
-    return shown[0].id if shown else None
+    own = _ISSUES_OF[probe.package]
+    shown = [issue.id for issue in shown_by(found, probe.strategy) if issue.id.startswith(own)]
+    return shown[0] if shown else None

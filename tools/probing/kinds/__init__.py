@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tools.probing.kinds import augmentations, layers, losses, metrics, optimizers
+from tools.probing.kinds import augmentations, fits, layers, losses, metrics, optimizers
 
 if TYPE_CHECKING:
     from tools.probing.kinds.protocol import Kind
@@ -17,4 +17,5 @@ KINDS: dict[str, Kind] = {
     "losses": losses.KIND,
     "metrics": metrics.KIND,
     "optimizers": optimizers.KIND,
+    "fits": fits.KIND,
 }

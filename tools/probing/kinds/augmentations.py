@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from tools.probing.kinds.layers import BASES, LayerWork, examples
+from tools.probing.kinds.layers import BASES, LayerWork
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
+from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -42,6 +43,7 @@ _ROWS: list[Row] = [
     ("RandomColorJitter", "image", (), {"value_range": (0, 1), "brightness_factor": 0.2}),
     ("RandomErasing", "image", (), {"value_range": (0, 1)}),
     ("RandomElasticTransform", "image", (), {"value_range": (0, 1)}),
+    ("Solarization", "image", (), {"addition_factor": 0.1, "value_range": (0, 1)}),
     ("RandAugment", "image", (), {"value_range": (0, 1)}),
     ("AugMix", "image", (), {"value_range": (0, 1)}),
 ]
@@ -70,8 +72,7 @@ KIND = Kind(
     module="layers",
     bases=BASES,
     forms=_forms,
-    examples=examples,
-    work=LayerWork,
+    train=functools.partial(step_by_step, work=LayerWork),
     circumstances=("even", "uneven"),
-    issues={"keras/*": "keras3-same-random-numbers"},
+    issues=[("keras/*", "keras3-same-random-numbers")],
 )

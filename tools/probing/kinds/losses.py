@@ -6,8 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tools.probing.kinds.layers import examples
 from tools.probing.kinds.protocol import Form, Keras, Kind
+from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -56,7 +56,7 @@ def _make(keras: Keras, name: str, way: str) -> Any:
 class _Work:
     """Each loss has a dense layer, whose outputs it is given."""
 
-    def __init__(self, keras: Keras, forms: Mapping[str, Form], replicas: int, rows: int) -> None:
+    def __init__(self, keras: Keras, forms: Mapping[str, Form], rows: int) -> None:
         self._rows = rows
         self._losses = {name: form.make(keras) for name, form in forms.items()}
         self._layers = {name: keras.layers.Dense(4, activation="softmax") for name in forms}
@@ -102,7 +102,6 @@ KIND = Kind(
     module="losses",
     bases=frozenset({"Loss", "Reduction"}),
     forms=_forms,
-    examples=examples,
-    work=_Work,
+    train=functools.partial(step_by_step, work=_Work),
     circumstances=("even", "uneven", "eager", "half", "compiled"),
 )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tools.probing.kinds.layers import examples
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
+from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -86,7 +87,7 @@ def _forms(keras: Keras) -> dict[str, Form]:
 class _Work:
     """Scores are drawn; nothing is trained."""
 
-    def __init__(self, keras: Keras, forms: Mapping[str, Form], replicas: int, rows: int) -> None:
+    def __init__(self, keras: Keras, forms: Mapping[str, Form], rows: int) -> None:
         self._forms = forms
         self._metrics = {name: form.make(keras) for name, form in forms.items()}
 
@@ -127,8 +128,7 @@ KIND = Kind(
     module="metrics",
     bases=frozenset({"Metric", "SumOverBatchSize", "SumOverBatchSizeMetricWrapper"}),
     forms=_forms,
-    examples=examples,
-    work=_Work,
+    train=functools.partial(step_by_step, work=_Work),
     circumstances=("even", "uneven", "eager"),
-    documented={("MeanTensor", "uneven"): _MEAN_OF_PARTS},
+    documented=[("*/MeanTensor/*/uneven", _MEAN_OF_PARTS)],
 )

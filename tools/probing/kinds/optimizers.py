@@ -6,8 +6,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from tools.probing.kinds.layers import examples
 from tools.probing.kinds.protocol import Form, Keras, Kind
+from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -66,7 +66,7 @@ def _make_legacy(keras: Keras, name: str) -> Any:
 class _Work:
     """Each optimizer has a matrix and a table of its own."""
 
-    def __init__(self, keras: Keras, forms: Mapping[str, Form], replicas: int, rows: int) -> None:
+    def __init__(self, keras: Keras, forms: Mapping[str, Form], rows: int) -> None:
         self._rows = rows
         self._optimizers = {name: form.make(keras) for name, form in forms.items()}
         self._parts = {}
@@ -121,13 +121,15 @@ KIND = Kind(
     module="optimizers",
     bases=_BASES,
     forms=_forms,
-    examples=examples,
-    work=_Work,
+    train=functools.partial(step_by_step, work=_Work),
     circumstances=("even", "uneven", "eager"),
-    issues={
-        "keras/*clip*": "keras3-clip-before-reduction",
-        "keras/*:accumulation": "keras3-gradient-accumulation",
-        "keras/*:ema": "keras3-ema-overwrite",
-        "tf_keras/Nadam*": "tf-keras-nadam",
-    },
+    issues=[
+        ("keras/*clip*", "keras3-clip-before-reduction"),
+        ("keras/*:accumulation", "keras3-gradient-accumulation"),
+        ("keras/*:accumulation", "keras3-gradient-accumulation-saved"),
+        ("keras/*:ema", "keras3-ema-overwrite"),
+        ("tf_keras/*:schedule", "tf-keras-central-storage-schedule"),
+        ("tf_keras/Nadam*", "tf-keras-nadam"),
+    ],
+    documented=[("tf_keras/*:loss_scale/central_storage-*", "loss scaling raises: it is not supported there")],
 )

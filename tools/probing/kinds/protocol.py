@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-__all__ = ["Form", "Keras", "Kind", "Row", "Work", "forms_of"]
+__all__ = ["Form", "Keras", "Kind", "Row", "forms_of"]
 
 Keras = Any
 # Name of a form, inputs, positional and named arguments.
@@ -26,19 +26,6 @@ class Form(NamedTuple):
     call: Callable[..., Any] | None = None
 
 
-class Work(Protocol):
-    """What was made of some forms, below a strategy's scope."""
-
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Train on one replica's rows; scalars that are added up over the replicas."""
-
-    def variables(self) -> Mapping[str, Any]:
-        """All state, by names that begin with the form's."""
-
-    def results(self) -> Mapping[str, Any]:
-        """What is read outside of the replicas after a step."""
-
-
 class Kind(NamedTuple):
     """A kind of classes.
 
@@ -46,21 +33,19 @@ class Kind(NamedTuple):
         module: of the Keras, in which the public classes stand.
         bases: classes that are there to be derived from, or are another name of one.
         forms: the forms that this Keras has, by names such as `Dense` and `Dense:regularized`.
-        examples: so many examples, the same in each process.
-        work: makes the chosen forms, given the replicas and the rows of a whole batch.
+        train: a training, given strategy, record, the Keras, some of the forms and the circumstance.
         circumstances: under which they are tried.
-        issues: known defects by patterns of `package/form`; the symptom must be that of the defect.
-        documented: by form and circumstance, why the numbers may differ; the documentation says so.
+        issues: patterns of `package/form`, and the known defect that these meet; its symptom must be seen.
+        documented: patterns of `package/form/strategy/circumstance`, and what the documentation says of these.
     """
 
     module: str
     bases: frozenset[str]
     forms: Callable[[Keras], Mapping[str, Form]]
-    examples: Callable[[int], Mapping[str, Any]]
-    work: Callable[[Keras, Mapping[str, Form], int, int], Work]
+    train: Callable[[Any, Any, Keras, Mapping[str, Form], str], None]
     circumstances: Sequence[str]
-    issues: Mapping[str, str] = {}
-    documented: Mapping[tuple[str, str], str] = {}
+    issues: Sequence[tuple[str, str]] = ()
+    documented: Sequence[tuple[str, str]] = ()
 
 
 def forms_of(keras: Keras, module: str, rows: Sequence[Row]) -> dict[str, Form]:

@@ -1,0 +1,89 @@
+"""A loop around what classes do with a batch: replicas train on their rows, and all state is recorded."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from tools.probing.kinds.protocol import Form, Keras
+
+__all__ = ["examples", "step_by_step"]
+
+_EVEN, _UNEVEN = (12, 12), (12, 7, 3)
+
+
+class Work(Protocol):
+    """What was made of some forms, below a strategy's scope."""
+
+    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Train on one replica's rows; scalars that are added up over the replicas."""
+
+    def variables(self) -> Mapping[str, Any]:
+        """All state, by names that begin with the form's."""
+
+    def results(self) -> Mapping[str, Any]:
+        """What is read outside of the replicas after a step."""
+
+
+def examples(count: int) -> dict[str, Any]:
+    """Inputs of each shape that layers are given."""
+    import numpy as np
+
+    random = np.random.default_rng(0)
+    shapes = {"vector": (8,), "sequence": (6, 4), "image": (6, 6, 3), "volume": (4, 4, 4, 2), "frames": (3, 5, 2)}
+    shapes |= {"video": (3, 4, 4, 2), "volumes": (2, 3, 3, 3, 2)}
+    made: dict[str, Any] = {
+        name: random.uniform(0, 1, (count, *shape)).astype(np.float32) for name, shape in shapes.items()
+    }
+    made["tokens"] = random.integers(0, 8, (count, 6)).astype(np.int32)
+    made["words"] = random.choice(["a", "b c", "c a b", "d"], count)
+    made["label"] = np.eye(4, dtype=np.float32)[random.integers(0, 4, count)]
+    return made
+
+
+def step_by_step(
+    strategy: Any,
+    record: Any,
+    keras: Keras,
+    forms: Mapping[str, Form],
+    circumstance: str,
+    *,
+    work: Callable[[Keras, Mapping[str, Form], int], Work],
+) -> None:
+    """Two or three steps of these forms, side by side; records state, losses and results.
+
+    Args:
+        strategy: the strategy.
+        record: what is told of it.
+        keras: the module of the Keras.
+        forms: what is tried.
+        circumstance: one of `CIRCUMSTANCES`.
+        work: makes the forms below the scope, given also the rows of a whole batch.
+    """
+    import tensorflow as tf
+
+    if circumstance == "half":
+        keras.mixed_precision.set_global_policy("mixed_bfloat16")
+    batches = _UNEVEN if circumstance == "uneven" else _EVEN
+    with strategy.scope():
+        made = work(keras, forms, batches[0])
+    replica_step = made.replica_step
+    if circumstance == "compiled":
+        replica_step = tf.function(replica_step, jit_compile=True)
+
+    def step(batch: Any) -> Any:
+        found = strategy.run(replica_step, args=(batch,))
+        return {name: strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None) for name, loss in found.items()}
+
+    if circumstance != "eager":
+        step = tf.function(step, reduce_retracing=True)
+    given = examples(sum(batches))
+    if circumstance == "compiled":
+        del given["words"]  # XLA has no strings
+    whole = tf.data.Dataset.from_tensor_slices(given)
+    pieces = [whole.skip(sum(batches[:index])).take(size).batch(size) for index, size in enumerate(batches)]
+    data = functools.reduce(lambda left, right: left.concatenate(right), pieces)
+    for batch in strategy.experimental_distribute_dataset(data):
+        found = step(batch)
+        record.step(metrics={**found, **made.results()}, variables=dict(made.variables()))
