@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import random
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 from unittest import mock
+
+from harness.recording.patches import patched
 
 __all__ = ["UnseededDraws", "mend_seeds", "own_shuffles", "seeded_generators"]
 
@@ -71,34 +74,70 @@ def own_shuffles(client: int) -> Iterator[None]:
 
     The harness gives every client the same seed, so that clients can be compared at all. Nobody does so in a cluster:
     there, workers that shuffle without a seed before they shard read overlapping shards. So only what `tf.data` draws
-    without a seed differs, and only as long as the program has not called `tf.random.set_seed`, or Keras's
-    `set_random_seed`, which make workers draw alike (`tf.random.set_seed`, "If the global seed is set but the operation
-    seed is not"). The first client draws as the reference does.
+    without a seed differs, and the order of what its functions shuffle, and only as long as the program has not called
+    `tf.random.set_seed`, or Keras's `set_random_seed`, which make workers draw alike (`tf.random.set_seed`, "If the
+    global seed is set but the operation seed is not"). The first client draws as the reference does.
 
     Args:
         client: number of this client, from 0.
     """
-    # `Dataset.shuffle` and its relatives ask this function for their seeds when they are made.
-    from tensorflow.python.data.util import random_seed
+    # `Dataset.shuffle` and its relatives ask the first for their seeds when they are made, operations the second. The
+    # arrays that tf_keras's `fit` is given are shuffled by an operation, in the function of a `Dataset.map`. Noise that
+    # such a function draws is left alike on workers, so that their examples can be told from each other.
+    from tensorflow.python.data.ops.structured_function import StructuredFunctionWrapper
+    from tensorflow.python.data.util import random_seed as seeds_of_datasets
     from tensorflow.python.eager import context
+    from tensorflow.python.framework import random_seed as seeds_of_operations
 
-    get_seed, set_global_seed = random_seed.get_seed, context.set_global_seed
-    offset = client
+    offset, tracing = client, threading.local()
 
-    def own_get_seed(seed: Any) -> Any:
-        first, second = get_seed(seed)
-        return (first, second + offset) if seed is None and offset else (first, second)
+    def of_datasets(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def own_get_seed(seed: Any) -> Any:
+            first, second = get_seed(seed)
+            return (first, second + offset) if seed is None and offset else (first, second)
 
-    def own_set_global_seed(seed: Any) -> None:
-        nonlocal offset
-        offset = 0
-        set_global_seed(seed)
+        return own_get_seed
 
-    random_seed.get_seed, context.set_global_seed = own_get_seed, own_set_global_seed
-    try:
+    def of_operations(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def own_get_seed(op_seed: Any) -> Any:
+            first, second = get_seed(op_seed)
+            own = _shuffles() and op_seed is None and second is not None and getattr(tracing, "function", False)
+            return (first, second + offset) if own else (first, second)
+
+        return own_get_seed
+
+    def traced(build: Callable[..., None]) -> Callable[..., None]:
+        def own_build(wrapper: Any, *args: Any, **options: Any) -> None:
+            outer, tracing.function = getattr(tracing, "function", False), True
+            try:
+                build(wrapper, *args, **options)
+            finally:
+                tracing.function = outer
+
+        return own_build
+
+    def own_global_seed(set_global_seed: Callable[[Any], None]) -> Callable[[Any], None]:
+        def own_set_global_seed(seed: Any) -> None:
+            nonlocal offset
+            offset = 0
+            set_global_seed(seed)
+
+        return own_set_global_seed
+
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(seeds_of_datasets, "get_seed", of_datasets))
+        stack.enter_context(patched(seeds_of_operations, "get_seed", of_operations))
+        stack.enter_context(patched(StructuredFunctionWrapper, "__init__", traced))
+        stack.enter_context(patched(context, "set_global_seed", own_global_seed))
         yield
-    finally:
-        random_seed.get_seed, context.set_global_seed = get_seed, set_global_seed
+
+
+def _shuffles() -> bool:
+    """Whether the operation that asks for a seed is `tf.random.shuffle`; others of Lockstep's may stand between."""
+    frame = sys._getframe(2)  # noqa: SLF001 - nothing else tells
+    while frame.f_code.co_name.endswith("get_seed") and frame.f_back is not None:
+        frame = frame.f_back
+    return frame.f_code.co_name == "random_shuffle"
 
 
 # Seeds of tf_keras before 2.19, which asks a seeded generator for a whole number up to `1e9`, a float.

@@ -47,9 +47,9 @@ def _inventory(package: str) -> dict[str, Inventory]:
     found = {}
     for name, kind in KINDS.items():
         module = getattr(keras, kind.module)
-        public = {each: getattr(module, each) for each in dir(module) if not each.startswith("_")}
-        # An alias, such as MSE or Convolution2D, is the class that it names.
-        classes = {each.__name__ for each in public.values() if isinstance(each, type) and each.__name__ in public}
+        public = {name: each for name in dir(module) if isinstance(each := getattr(module, name), type)}
+        # An alias, such as Convolution2D, is the class that it names; GroupQueryAttention has another name of its own.
+        classes = {each.__name__ if each.__name__ in public else name for name, each in public.items()}
         forms = tuple(sorted(kind.forms(keras)))
         found[name] = Inventory(tuple(sorted(classes - kind.bases)), forms)
     return found

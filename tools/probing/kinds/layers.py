@@ -12,7 +12,7 @@ from tools.probing.kinds.stepping import examples, step_by_step
 __all__ = ["BASES", "KIND", "LayerWork"]
 
 _RANKS = (("1D", "sequence"), ("2D", "image"), ("3D", "volume"))
-_VECTORS = [
+_VECTORS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Dense", (3,), {}),
     ("Dense:regularized", (3,), {"kernel_regularizer": "l2"}),
     ("Dense:activity", (3,), {"activity_regularizer": "l2"}),
@@ -67,6 +67,8 @@ _OTHERS: list[Row] = [
     ("CenterCrop", "image", (4, 4), {}),
     ("AutoContrast", "image", (), {}),
     ("Equalization", "image", (), {}),
+    ("ContrastLimitedAdaptiveHistogramEqualization", "image", (), {"value_range": (0, 1), "tile_grid_size": (2, 2)}),
+    ("MelSpectrogram", "vector", (), {"fft_length": 4, "sequence_stride": 2, "num_mel_bins": 3, "sampling_rate": 100}),
     ("STFTSpectrogram", "sequence", (), {"frame_length": 4, "frame_step": 2, "fft_length": 4}),
 ]
 
@@ -115,6 +117,9 @@ def _composed(keras: Keras) -> dict[str, Form]:
     def causal(layer: Any, x: Any, **options: Any) -> Any:
         return layer(x, x, use_causal_mask=True, **options)
 
+    def crossed(layer: Any, x: Any, **options: Any) -> Any:
+        return layer((x[:, 0], x[:, 1]), **options)
+
     def behind_mask(after: str, *args: Any) -> Form:
         def make(chosen: Keras) -> Any:
             embedding = chosen.layers.Embedding(8, 3, mask_zero=True)
@@ -132,6 +137,7 @@ def _composed(keras: Keras) -> dict[str, Form]:
             "sequence",
             lambda chosen: chosen.layers.RNN(chosen.layers.StackedRNNCells([chosen.layers.SimpleRNNCell(3)] * 1)),
         ),
+        "HashedCrossing": Form("tokens", lambda chosen: chosen.layers.HashedCrossing(5), crossed),
         "Attention": Form("sequence", lambda chosen: chosen.layers.Attention(use_scale=True), twice),
         "Attention:concat": Form("sequence", lambda chosen: chosen.layers.Attention(score_mode="concat"), twice),
         "AdditiveAttention": Form("sequence", lambda chosen: chosen.layers.AdditiveAttention(), twice),

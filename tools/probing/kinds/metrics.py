@@ -51,6 +51,7 @@ _ROWS: list[Row] = [
     ("AUC:precision-recall", "label", (), {"curve": "PR"}),
     ("AUC:labels", "label", (), {"multi_label": True, "num_labels": 4}),
     ("BinaryIoU", "label", (), {}),
+    ("Accuracy", "indices", (), {}),
     ("IoU", "indices", (4, [0, 2]), {}),
     ("MeanIoU", "indices", (4,), {}),
     ("OneHotIoU", "label", (4, [0, 2]), {}),
@@ -70,8 +71,8 @@ _ROWS: list[Row] = [
     ("Sum", "values", (), {}),
     ("MeanRelativeError", "label", (), {"normalizer": [1.0, 1.0, 1.0, 1.0]}),
 ]
-# They are given no weights of rows.
-_UNWEIGHTED = ("ConcordanceCorrelation", "PearsonCorrelation")
+# They take no weights of rows, or one for each number.
+_UNWEIGHTED = ("BinaryIoU", "ConcordanceCorrelation", "PearsonCorrelation")
 
 
 def _forms(keras: Keras) -> dict[str, Form]:
