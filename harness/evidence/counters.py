@@ -23,6 +23,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
         again: a number of examples, how many of so many of the run had come before, and how many of so many of one
             device, if these are fewer than chance can tell; zeros otherwise.
         number: tells all examples of one device from others; 0 where their shapes are not alike.
+        sizes: of several steps, how many examples the run and one device have where these first differ; else zeros.
     """
 
     rows: int
@@ -32,6 +33,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
     changed: int = 0
     again: tuple[int, int, int] = (0, 0, 0)
     number: int = 0
+    sizes: tuple[int, int] = (0, 0)
 
 
 class Work(msgspec.Struct, frozen=True):

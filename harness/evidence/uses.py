@@ -20,8 +20,9 @@ class Use(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     Attributes:
         of: the public name of a class or function, such as `keras.layers.Dropout` or `keras.Model.fit`.
         given: what arguments have to be, by name: a value; `set`, which is neither None nor False; `>N`; `several`,
-            outputs by name or place; `a function`; `of unknown length`, for data; `not built`, for an object that is
-            used within a `tf.function` first; or a pattern of `fnmatch` for a text.
+            outputs by name or place; `a function`; `of unknown length`, `a generator` and `an array`, for data; `not
+            built`, for an object that is used within a `tf.function` first; `not False`, also where it is not given; or
+            a pattern of `fnmatch` for a text.
     """
 
     of: str
@@ -71,6 +72,9 @@ _PREDICATES: dict[str, Callable[[Any], bool]] = {
     "set": lambda value: value is not None and value is not False,
     "several": lambda value: isinstance(value, list | tuple | dict) and len(value) > 1,
     "a function": _is_function,
+    "a generator": lambda value: hasattr(value, "__next__"),
+    "an array": lambda value: hasattr(value, "__array__"),
+    "not False": lambda value: value is not False,
     "of unknown length": _is_of_unknown_length,
     "not built": _is_not_built,
 }

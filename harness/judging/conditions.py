@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.evidence.counters import Counters
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
@@ -92,22 +91,32 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
             continue
         if judgement.law == _EXAMPLES and judgement.status == "broken" and order:
             kept.append(replace(judgement, status="held", findings=()))
-            found.append(Condition(ORDER, _ORDER_TEXT))
+            found.append(_order(case.reference))
         else:
             kept.append(judgement)
     if shares is None and _EXAMPLES not in broken:
         compared = any(judgement.law == _EXAMPLES and judgement.status == "held" for judgement in judgements)
-        found += _drawn(case.reference.clients[0].counters, compared=compared)
+        found += _drawn(case.reference, compared=compared)
     return tuple(kept), tuple(dict.fromkeys(found))
 
 
-def _drawn(counters: Counters, *, compared: bool) -> Iterator[Condition]:
+def _order(reference: RunTrace) -> Condition:
+    """That the run has an order of its own; and where its batches have other sizes, that too."""
+    whole = reference.clients[0].counters.all_examples
+    if whole is None or not all(whole.sizes):
+        return Condition(ORDER, _ORDER_TEXT)
+    run, own = whole.sizes
+    return Condition(ORDER, f"{_ORDER_TEXT}, and batches of other sizes, such as {run} examples where that has {own}")
+
+
+def _drawn(reference: RunTrace, *, compared: bool) -> Iterator[Condition]:
     """That the run was given other examples; where they are `compared`, they are the same as far as that shows."""
+    counters = reference.clients[0].counters
     whole, others = counters.all_examples, counters.others
     if not others or (compared and (whole is None or not whole.number)):
         return
     if whole is not None and not whole.others:
-        yield Condition(ORDER, _ORDER_TEXT)
+        yield _order(reference)
         return
     steps = "1 step" if others == 1 else f"{others} steps"
     yield Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw")

@@ -181,6 +181,16 @@ def test_an_order_of_examples_is_a_condition_and_other_examples_are_not() -> Non
     assert (still.status, nothing) == ("broken", ())
 
 
+@pytest.mark.parametrize(("sizes", "told"), [((4, 3), "such as 4 examples where that has 3"), ((0, 0), "")])
+def test_batches_of_other_sizes_are_told(sizes: tuple[int, int], told: str) -> None:
+    """With the order, which they are one with: each example comes as often as on one device."""
+    truth = _trace(counters=Counters(others=1, all_examples=GivenSeen(9, 9, 0, None, sizes=sizes)))
+    held = Judgement("examples_match_reference", "not_judged")
+    _, (order,) = conditions_of(Case(truth, truth, ExactTolerance()), [held])
+    assert order.code == "order_of_examples"
+    assert order.text.endswith(told or "one device")
+
+
 def test_examples_that_one_device_draws_otherwise_are_a_condition() -> None:
     """Where they could not be compared."""
     truth = _trace(counters=Counters(others=2))

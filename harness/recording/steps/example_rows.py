@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from harness.evidence.counters import GivenSeen
 
 if TYPE_CHECKING:
@@ -35,6 +37,7 @@ class ExampleRows:
         self._given: list[_Rows] = []
         self._own: list[_Rows] = []
         self._shaped_alike = True
+        self._sizes = (0, 0)
 
     def add(self, given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> GivenSeen | None:
         """What is to be said of the examples of one call.
@@ -54,7 +57,10 @@ class ExampleRows:
         self._own.append(theirs)
         self._shaped_alike &= all(one.shape[1:] == other.shape[1:] for one, other in zip(given, own, strict=True))
         others, mixed = _compared([ours], [theirs])
-        self.differing += bool(others or len(ours[0]) != len(theirs[0]))
+        sizes = len(ours[0]), len(theirs[0])
+        self.differing += bool(others or sizes[0] != sizes[1])
+        if sizes[0] != sizes[1] and not any(self._sizes):
+            self._sizes = sizes
         return GivenSeen(len(ours[0]), len(theirs[0]), others, mixed)
 
     def over_all(self) -> GivenSeen | None:
@@ -63,7 +69,7 @@ class ExampleRows:
         by_parts = itertools.groupby(sorted(calls, key=_parts), key=_parts)
         found = [self._over(*map(list, zip(*each, strict=True))) for _, each in by_parts]
         if len(found) < 2:
-            return found[0] if found else None
+            return msgspec.structs.replace(found[0], sizes=self._sizes) if found else None
         number = _hashed(repr([each.number for each in found]).encode()) if self._shaped_alike else 0
         return GivenSeen(
             sum(each.rows for each in found),
@@ -72,6 +78,7 @@ class ExampleRows:
             sum(each.mixed or 0 for each in found) or None,
             sum(each.changed for each in found),
             number=number,
+            sizes=self._sizes,
         )
 
     def _over(self, given: Sequence[_Rows], own: Sequence[_Rows]) -> GivenSeen:
