@@ -152,6 +152,11 @@ def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
     truth = _trace(given=GivenSeen(8, 8, 8, None), counters=Counters(all_examples=GivenSeen(8, 8, 8, 8)))
     (finding,) = _judged("rows_whole", Case(truth, truth, ExactTolerance())).findings
     assert "over all steps 8 examples" in finding.text
+    lost = _trace(counters=Counters(all_examples=GivenSeen(7, 8, 3, 3)))  # of no step is known what it was given
+    (finding,) = _judged("rows_whole", Case(lost, lost, ExactTolerance())).findings
+    assert "over all steps 3 examples" in finding.text
+    other = _trace(counters=Counters(all_examples=GivenSeen(7, 8, 3, None)))
+    assert not _LAWS["rows_whole"].concerns(Case(other, other, ExactTolerance()))
 
 
 @pytest.mark.parametrize(("again", "status"), [((0, 0, 0), "held"), ((128, 30, 0), "broken")])

@@ -268,6 +268,30 @@ def test_features_that_come_with_other_labels_are_mixed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("labels", "own", "mixed"),
+    [
+        ([1, 3, 2], [1, 2, 3, 4], 2),  # one example is lost, and two have each other's label
+        ([1, 3, 1], [1, 1, 3, 3], 2),  # labels do not tell which they are, and features do
+        ([1, 9, 2], [1, 2, 3, 4], None),  # a label that no example has
+        ([1, 1, 1], [1, 2, 3, 4], None),  # a label that comes too often
+    ],
+)
+def test_labels_of_others_are_told_where_examples_are_lost(
+    labels: list[int], own: list[int], mixed: int | None
+) -> None:
+    """As where files of features and of labels are sharded each by themselves."""
+    examples, x = ExampleRows(), _rows(1, 2, 3, 4)
+    examples.add([x[:3], np.array(labels)], [x, np.array(own)])
+    total = examples.over_all()
+    assert total is not None
+    assert total.mixed == mixed
+    alike = ExampleRows()  # nothing tells examples apart
+    alike.add([_rows(1, 1, 2), np.array([1, 2, 2])], [_rows(1, 1, 2, 2), np.array([1, 1, 2, 2])])
+    assert (told := alike.over_all()) is not None
+    assert told.mixed is None
+
+
+@pytest.mark.parametrize(
     ("weights", "names", "changed"),
     [
         (([1.0, 0.0], [1.0, 0.0]), True, 1),

@@ -19,7 +19,10 @@ class _RowsWhole(Law):
     suffices = False
 
     def concerns(self, case: Case) -> bool:
-        return any(step.seen is not None and step.seen.given is not None for step in case.reference.clients[0].steps)
+        reference = case.reference.clients[0]
+        by_step = any(step.seen is not None and step.seen.given is not None for step in reference.steps)
+        # Where replicas have examples at other steps than one device, only all of them together can tell.
+        return by_step or (reference.counters.all_examples is not None and bool(reference.counters.all_examples.mixed))
 
     def judge(self, case: Case) -> Judgement:
         """Read what the process that followed the run was given in place of its own examples."""
@@ -34,7 +37,7 @@ class _RowsWhole(Law):
             number = "1 example is" if total.changed == 1 else f"{total.changed} examples are"
             text = f"{number} one device's but for a part, such as a weight, and the same each time that it comes"
             findings = (*findings, Finding(self.id, text, observable="examples"))
-        return judged(self.id, len(known), findings[:FINDINGS_MAX])
+        return judged(self.id, max(1, len(known)), findings[:FINDINGS_MAX])
 
     def _of(self, step: Step) -> Iterator[Finding]:
         given = None if step.seen is None else step.seen.given

@@ -100,15 +100,17 @@ def _parts(call: tuple[_Rows, _Rows]) -> int:
 
 
 def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | None]:
-    """How many examples one device has not, and how many of these are mixed, where only that can be why."""
+    """How many examples one device has not, and how many of these are mixed, where only that can be why.
+
+    Either all parts come as often as on one device; or some come less often, and one part tells examples apart.
+    """
     whole, expected = (Counter(row for each in every for row in zip(*each, strict=True)) for every in (given, own))
     others = sum((whole - expected).values())
-    parts = len(given[0])
-    alike = all(
-        Counter(row for each in given for row in each[part]) == Counter(row for each in own for row in each[part])
-        for part in range(parts)
-    )
-    return others, others if alike and parts > 1 else None
+    parts = range(len(given[0]))
+    ours, theirs = ([Counter(row for each in every for row in each[part]) for part in parts] for every in (given, own))
+    telling = any(len(rows) == expected.total() for rows in theirs)
+    fewer = telling and all(one <= other for one, other in zip(ours, theirs, strict=True))
+    return others, others if len(parts) > 1 and (fewer or ours == theirs) else None
 
 
 def _changed(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
