@@ -13,13 +13,16 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from simulator.units import parse_duration  # noqa: E402
+from tools.pages import DOCS, fill  # noqa: E402
 from tools.probing.inventory import inventory_of  # noqa: E402
 from tools.probing.running import Probed, probes, result_of  # noqa: E402
 from tools.probing.table import coverage, findings, formless  # noqa: E402
-from tools.running import at_once, json_file, named, only, saved, track  # noqa: E402
+from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 
 __all__ = ["main"]
 
+PAGE = DOCS / "known-issues.md"
+PACKAGES = ("keras", "tf_keras")
 STRATEGIES = ("mirrored-2", "mirrored-3", "central_storage-2", "multi_worker-2", "multi_worker-2x2")
 
 EPILOG = """\b
@@ -34,13 +37,12 @@ Exit codes: 0 all is consistent, known or documented; 1 something is not; 2 usag
 @click.command(epilog=EPILOG)
 @only
 @click.option("--strategy", "strategies", multiple=True, default=STRATEGIES, show_default=True, help="Only this.")
-@click.option(
-    "--package", "packages", multiple=True, default=("keras", "tf_keras"), show_default=True, help="Only this."
-)
+@click.option("--package", "packages", multiple=True, default=PACKAGES, show_default=True, help="Only this.")
 @click.option("--seed", default=0, show_default=True, help="Draws the order.")
 @click.option("--budget", default="20m", show_default=True, metavar="TIME", help="No probe begins after it.")
 @at_once(1)
 @json_file
+@to_page(PAGE)
 def main(
     only: str,
     strategies: tuple[str, ...],
@@ -49,6 +51,7 @@ def main(
     budget: str,
     jobs: int,
     file: Path | None,
+    page: bool,
 ) -> None:
     """Make every public layer, loss, metric and optimizer of a Keras, and verify what it does under each strategy.
 
@@ -62,9 +65,11 @@ def main(
     chosen = named([probe for probe in every if fnmatchcase(probe.name, only)], only)
     known = saved(file, Probed) if file is not None and file.exists() else []
     results = track(chosen, result_of, jobs, _said, file=file, known=known, seconds=seconds)
-    click.echo(coverage(chosen, results))
-    click.echo("\n".join(["", *findings(results)]))
-    click.echo("\n".join(["", "Public classes that no form makes:", *formless(inventories)]))
+    missing = ["Public classes that no form makes:", "", *formless(inventories)]
+    told = "\n".join([coverage(chosen, results), "", *findings(results), "", *missing])
+    click.echo(told)
+    if page:
+        fill(PAGE, "probes", told)
     sys.exit(int(any(each.is_open for result in results for each in result.findings)))
 
 

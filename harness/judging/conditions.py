@@ -142,7 +142,8 @@ def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
     return (
         f"{_OTHER} however it draws: they follow from something that is no variable, such as a table, a queue or a "
         "number in Python, or that only other workers have. Keep it in a variable, and with the checkpoint if it is to "
-        "outlive a restart; or report the ids of examples with `record`"
+        "outlive a restart; or report the ids of examples with `record`. Workers that read files of their own may make "
+        "other examples of them: try `AutoShardPolicy.DATA`"
     )
 
 

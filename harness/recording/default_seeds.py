@@ -89,7 +89,7 @@ def own_shuffles(client: int) -> Iterator[None]:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import random_seed as seeds_of_operations
 
-    offset, tracing = client, threading.local()
+    offset, tracing = client, _Tracing()
 
     def of_datasets(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(seed: Any) -> Any:
@@ -101,20 +101,10 @@ def own_shuffles(client: int) -> Iterator[None]:
     def of_operations(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(op_seed: Any) -> Any:
             first, second = get_seed(op_seed)
-            own = _shuffles() and op_seed is None and second is not None and getattr(tracing, "function", False)
+            own = _shuffles() and op_seed is None and second is not None and tracing.function
             return (first, second + offset) if own else (first, second)
 
         return own_get_seed
-
-    def traced(build: Callable[..., None]) -> Callable[..., None]:
-        def own_build(wrapper: Any, *args: Any, **options: Any) -> None:
-            outer, tracing.function = getattr(tracing, "function", False), True
-            try:
-                build(wrapper, *args, **options)
-            finally:
-                tracing.function = outer
-
-        return own_build
 
     def own_global_seed(set_global_seed: Callable[[Any], None]) -> Callable[[Any], None]:
         def own_set_global_seed(seed: Any) -> None:
@@ -127,9 +117,27 @@ def own_shuffles(client: int) -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(seeds_of_datasets, "get_seed", of_datasets))
         stack.enter_context(patched(seeds_of_operations, "get_seed", of_operations))
-        stack.enter_context(patched(StructuredFunctionWrapper, "__init__", traced))
+        stack.enter_context(patched(StructuredFunctionWrapper, "__init__", tracing.noted))
         stack.enter_context(patched(context, "set_global_seed", own_global_seed))
         yield
+
+
+class _Tracing(threading.local):
+    """Whether this thread traces a function of a dataset."""
+
+    function = False
+
+    def noted(self, build: Callable[..., None]) -> Callable[..., None]:
+        """What builds such a function, with a note of it while it does."""
+
+        def own_build(wrapper: Any, *args: Any, **options: Any) -> None:
+            outer, self.function = self.function, True
+            try:
+                build(wrapper, *args, **options)
+            finally:
+                self.function = outer
+
+        return own_build
 
 
 def _shuffles() -> bool:

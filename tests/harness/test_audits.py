@@ -8,6 +8,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness.audits import Audit, Met, audit
@@ -51,6 +52,12 @@ FIT = "model.fit(tf.data.Dataset.from_tensor_slices((x, x[:, :2])).batch(8), ver
         ("a function", "mse", False),
         ("of unknown length", iter(()), True),
         ("of unknown length", [], False),
+        ("a generator", iter(()), True),
+        ("a generator", [], False),
+        ("an array", np.zeros(2), True),
+        ("an array", [0.0], False),
+        ("not False", None, True),
+        ("not False", False, False),
     ],
 )
 def test_an_argument_fits_or_not(wanted: bool | str, value: Any, fits: bool) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
@@ -67,9 +68,8 @@ _OTHERS: list[Row] = [
     ("CenterCrop", "image", (4, 4), {}),
     ("AutoContrast", "image", (), {}),
     ("Equalization", "image", (), {}),
+    ("MelSpectrogram", "vector", (4, 2), {"num_mel_bins": 3}),
     ("ContrastLimitedAdaptiveHistogramEqualization", "image", (), {"value_range": (0, 1), "tile_grid_size": (2, 2)}),
-    ("MelSpectrogram", "vector", (), {"fft_length": 4, "sequence_stride": 2, "num_mel_bins": 3, "sampling_rate": 100}),
-    ("STFTSpectrogram", "sequence", (), {"frame_length": 4, "frame_step": 2, "fft_length": 4}),
 ]
 
 
@@ -105,6 +105,15 @@ def _spatial() -> list[Row]:
     return rows
 
 
+def _spectral() -> dict[str, Form]:
+    """What needs SciPy."""
+    if find_spec("scipy") is None:
+        return {}
+    return {
+        "STFTSpectrogram": Form("vector", lambda chosen: chosen.layers.STFTSpectrogram("real", 4, 2, 4)),
+    }
+
+
 def _composed(keras: Keras) -> dict[str, Form]:
     """Layers around layers, and those that are given more than one input."""
 
@@ -128,6 +137,7 @@ def _composed(keras: Keras) -> dict[str, Form]:
         return Form("tokens", make)
 
     forms = {
+        **_spectral(),
         "Bidirectional": Form("sequence", lambda chosen: chosen.layers.Bidirectional(chosen.layers.LSTM(3))),
         "TimeDistributed": Form("sequence", lambda chosen: chosen.layers.TimeDistributed(chosen.layers.Dense(2))),
         "RNN": Form(
@@ -243,7 +253,9 @@ KIND = Kind(
     forms=_forms,
     train=functools.partial(step_by_step, work=LayerWork),
     circumstances=("even", "uneven", "eager", "half", "compiled"),
+    issues=[("keras/MelSpectrogram", "keras3-mel-spectrogram-batch")],
     documented=[
+        ("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs"),
         *((f"*/{name}/*/uneven", _MEANS_OF_MEANS) for name in ("Dense:activity", "ActivityRegularization")),
         *((f"*/{name}/*/compiled", "XLA has no strings") for name in ("StringLookup", "TextVectorization")),
     ],

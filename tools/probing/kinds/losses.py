@@ -104,4 +104,5 @@ KIND = Kind(
     forms=_forms,
     train=functools.partial(step_by_step, work=_Work),
     circumstances=("even", "uneven", "eager", "half", "compiled"),
+    documented=[("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs")],
 )

@@ -1,0 +1,12 @@
+"""MirroredStrategy drops the last batch of a dataset from a function, of static shape, that not all replicas reach."""
+
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+dataset = tf.data.Dataset.range(6).batch(2, drop_remainder=True)
+batches = strategy.distribute_datasets_from_function(lambda _: dataset)
+found = [tf.concat(strategy.experimental_local_results(batch), 0).numpy().tolist() for batch in batches]
+right = [[0, 1, 2, 3], [4, 5]]
+print("as it should be:" if found == right else "wrong:", "global batches", found, "right:", right)

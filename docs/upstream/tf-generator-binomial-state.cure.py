@@ -1,0 +1,20 @@
+"""stateless_binomial, with a seed from the generator, advances the state of each replica."""
+
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    generator = tf.random.Generator.from_seed(1)
+
+
+def draw():
+    return tf.random.stateless_binomial([3], generator.make_seeds()[:, 0], counts=100.0, probs=0.5)
+
+
+for _ in range(2):
+    strategy.run(tf.function(draw))
+first, second = (state.numpy().tolist() for state in strategy.experimental_local_results(generator.state))
+print("as it should be:" if first == second else "wrong: after two draws the states are", first, second)
+print("right: two equal ones")

@@ -1,0 +1,24 @@
+"""A slice of a partitioned variable whose start is out of range has other rows if its step is not 1."""
+
+import os
+import socket
+
+import tensorflow as tf
+
+
+def port() -> int:
+    with socket.create_server(("localhost", 0)) as opened:
+        return int(opened.getsockname()[1])
+
+
+cluster = tf.train.ClusterSpec({job: [f"localhost:{port()}"] for job in ("worker", "ps")})
+servers = [tf.distribute.Server(cluster, job_name=job, task_index=0, protocol="grpc") for job in cluster.jobs]
+resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(cluster, rpc_layer="grpc")
+partitioner = tf.distribute.experimental.partitioners.FixedShardsPartitioner(2)
+strategy = tf.distribute.ParameterServerStrategy(resolver, variable_partitioner=partitioner)
+with strategy.scope():
+    table = tf.Variable([0.0, 1.0, 2.0, 3.0])
+found = [table[-5::2].numpy().tolist(), table[4::-2].numpy().tolist()]
+right = [[0.0, 2.0], [3.0, 1.0]]
+print("as it should be:" if found == right else "wrong:", found, "right:", right, flush=True)
+os._exit(0)

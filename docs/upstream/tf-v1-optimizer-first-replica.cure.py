@@ -1,0 +1,20 @@
+"""In strategy.run a compat.v1 optimizer updates the copies of all replicas, with the sum of their gradients."""
+
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    weight = tf.Variable(1.0)
+optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.5)
+
+
+@tf.function
+def step():
+    optimizer.minimize(lambda: weight / strategy.num_replicas_in_sync, var_list=[weight])
+
+
+strategy.run(step)
+found = [float(copy.numpy()) for copy in strategy.experimental_local_results(weight)]
+print("as it should be:" if found == [0.5, 0.5] else "wrong:", found, "right: [0.5, 0.5]")
