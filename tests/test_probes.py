@@ -14,7 +14,7 @@ from tools.probing.running import Finding, Probe, Probed, probes, result_of
 from tools.probing.table import coverage, findings, formless
 from tools.probing.training import CIRCUMSTANCES
 
-LAYERS = Inventory(("Add", "Dense", "Masking"), tuple(sorted(["Add", *(f"Dense:{number}" for number in range(9))])))
+LAYERS = Inventory(("Add", "Dense", "Masking"), tuple(sorted(["Add", *(f"Dense:{number}" for number in range(19))])))
 OTHERS = Inventory((), ("other",))
 INVENTORIES = {"keras": {name: LAYERS if name == "layers" else OTHERS for name in KINDS}}
 
@@ -39,11 +39,11 @@ def test_what_was_not_run_is_told() -> None:
     """Forms that were tried of those that there are, and what came of them; open findings first."""
     every = [probe for probe in probes(INVENTORIES, ["mirrored-2", "mirrored-3"], 0) if probe.kind == "layers"]
     chosen = [probe for probe in every if probe.circumstance == "even"]
-    done = next(probe for probe in chosen if probe.strategy == "mirrored-2" and len(probe.forms) == 8)
+    done = next(probe for probe in chosen if probe.strategy == "mirrored-2" and len(probe.forms) == 16)
     of = (Finding("Dense:3", "known", "keras3-x"), Finding("Add", "wrong", "error: it differs\nmore"))
     results = [Probed(done.name, done.forms, of, 1.0)]
     assert coverage(chosen, results).splitlines()[-1] == (
-        "| layers | keras | even | 8 of 10, 1 known, 1 wrong | not run |"
+        "| layers | keras | even | 16 of 20, 1 known, 1 wrong | not run |"
     )
     assert list(findings(results)) == [
         "- layers/keras/mirrored-2/even, `Add`: wrong, error: it differs",

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from harness import verify
-from harness.judging.known_issues import registry, shown_by
+from harness.judging.known_issues import Symptom, registry, shown_by
 from harness.judging.verdict import Verdict
 from simulator import LockstepError
 from tools.probing.inventory import Inventory
@@ -25,7 +25,7 @@ Outcome = Literal["consistent", "known", "documented", "not judged", "wrong", "f
 # How the known defects of a package begin.
 _ISSUES_OF = {"keras": "keras3-", "tf_keras": "tf-keras-"}
 # Those of a part are verified in one run.
-_FORMS_MAX = 8
+_FORMS_MAX = 16
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -79,21 +79,42 @@ class Probed(msgspec.Struct, frozen=True):
 
 
 def probes(inventories: Mapping[str, Mapping[str, Inventory]], strategies: Iterable[str], seed: int) -> list[Probe]:
-    """All probes; a seed draws their order, so that a run that ends early has tried some of everything."""
+    """All probes; a seed draws their order, so that a run that ends early has tried some of everything.
+
+    Forms that meet the same known defects are tried side by side, and by themselves.
+    """
     made = [
-        Probe(kind, package, strategy, circumstance, inventory.forms[first : first + _FORMS_MAX])
+        Probe(kind, package, strategy, circumstance, part)
         for package, of_package in inventories.items()
         for kind, inventory in of_package.items()
         for strategy in strategies
+        for part in _parts(kind, package, inventory.forms, strategy)
         for circumstance in KINDS[kind].circumstances
-        for first in range(0, len(inventory.forms), _FORMS_MAX)
     ]
     random.Random(seed).shuffle(made)
     return made
 
 
+def _parts(kind: str, package: str, forms: Iterable[str], strategy: str) -> Iterator[tuple[str, ...]]:
+    by_issues: dict[tuple[str, ...], list[str]] = {}
+    for form in forms:
+        by_issues.setdefault(_met(kind, package, form, strategy), []).append(form)
+    for several in by_issues.values():
+        for first in range(0, len(several), _FORMS_MAX):
+            yield tuple(several[first : first + _FORMS_MAX])
+
+
+def _met(kind: str, package: str, form: str, strategy: str) -> tuple[str, ...]:
+    """The known defects that a form meets under a strategy, in the installed versions."""
+    named = {issue for pattern, issue in KINDS[kind].issues if fnmatchcase(f"{package}/{form}", pattern)}
+    return tuple(issue.id for issue in registry() if issue.id in named and issue.concerns(strategy))
+
+
 def result_of(probe: Probe) -> Probed:
-    """Verify the forms side by side; where that is not consistent, in thirds, until each wrong one is by itself."""
+    """Verify the forms side by side; where that is not consistent, in thirds, until each wrong one is by itself.
+
+    Forms that meet one known defect, which is seen, are not tried further: what else may be wrong with them is hidden.
+    """
     began = time.monotonic()
     findings = tuple(_findings(probe, probe.forms))
     return Probed(probe.name, probe.forms, findings, round(time.monotonic() - began, 1))
@@ -102,6 +123,9 @@ def result_of(probe: Probe) -> Probed:
 def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
     outcome, text = _verified(probe, forms)
     if outcome == "consistent":
+        return
+    if outcome == "known" and all(text in _met(probe.kind, probe.package, form, probe.strategy) for form in forms):
+        yield from (Finding(form, outcome, text) for form in forms)
         return
     if len(forms) == 1:
         where = f"{probe.package}/{forms[0]}/{probe.strategy}/{probe.circumstance}"
@@ -134,23 +158,18 @@ def _verified(probe: Probe, forms: tuple[str, ...]) -> tuple[Outcome, str]:
 
 
 def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict) -> str | None:
-    """The known defect that all of the forms have, if this is how it shows itself."""
-    ids = {
-        issue
-        for form in forms
-        for pattern, issue in KINDS[probe.kind].issues
-        if fnmatchcase(f"{probe.package}/{form}", pattern)
-    }
+    """The known defect that one of the forms has, if this is how it shows itself."""
+    ids = {issue for form in forms for issue in _met(probe.kind, probe.package, form, probe.strategy)}
     for issue in registry():
-        if issue.id in ids and issue.concerns(probe.strategy):
-            symptom = issue.symptom_here
-            if not isinstance(found, Verdict):
-                fits = symptom.fits_failure(found)
-            else:
-                # A probe records more than the cell of the matrix, and may break more laws.
-                fits = not {finding.law for finding in found.findings}.isdisjoint(symptom.laws)
-            if fits:
-                return issue.id
+        if issue.id in ids and _is_seen(issue.symptom_here, found):
+            return issue.id
     own = _ISSUES_OF[probe.package]
     shown = [issue.id for issue in shown_by(found, probe.strategy) if issue.id.startswith(own)]
     return shown[0] if shown else None
+
+
+def _is_seen(symptom: Symptom, found: LockstepError | Verdict) -> bool:
+    if not isinstance(found, Verdict):
+        return symptom.fits_failure(found)
+    # A probe records more than the cell of the matrix, and may break more laws.
+    return not {finding.law for finding in found.findings}.isdisjoint(symptom.laws)
