@@ -234,7 +234,7 @@ def _shuffled_apart(case: Case) -> Condition | None:
         return None
     text = (
         "that each worker shuffles all examples in an order of its own before TensorFlow takes its shard of them, so "
-        "that some come more often than others"
+        "that some come more often than others; with one seed for all of them they shuffle alike"
     )
     return Condition(SHUFFLED_APART, text)
 
