@@ -72,6 +72,16 @@ _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
+_NOT_FOLLOWED = (
+    "the run differs from one device, which draws other random numbers, and with those of the run one device fails"
+)
+_VALUES = {
+    "gradients_match_reference",
+    "loss_matches_reference",
+    "metrics_match_reference",
+    "predictions_match_reference",
+    "variables_match_reference",
+}
 _COUNTS = {"steps_match_reference", "examples_match_reference", "examples_in_turn"}
 _UNSTEADY = (
     "which steps are done, or which examples they have, follows from a clock or from random numbers without a seed: "
@@ -226,11 +236,14 @@ class JudgedAttempt:
             raise Abstained(_NO_EVIDENCE)
         try:
             return self.by(venue, tasks, live=live)
-        except RunFailed:
+        except RunFailed as error:
             # It may not compute with what the run had, such as a batch of another size. Of a script nobody knows.
             if self.program.script is not None or not self.evidence.is_there:
                 raise
-            return self.by(venue, tasks, follows=False)
+            why = f"{_NOT_FOLLOWED}: {str(error).partition(chr(10))[0]}"
+        verdict, reference = self.by(venue, tasks, follows=False)
+        by_draws = {finding.law for finding in verdict.findings} <= _VALUES and any(self.evidence.step(1).draws())
+        return without_judgement(verdict, why) if by_draws and verdict.findings else verdict, reference
 
     def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
         """Whether the run differs from one replica, whatever the number of replicas means at these lines."""

@@ -267,6 +267,21 @@ def test_features_that_come_with_other_labels_are_mixed() -> None:
     assert (total.others, total.mixed) == (4, 4)
 
 
+def test_rows_of_texts_are_known_by_what_they_say() -> None:
+    """Of one text or of several; the arrays have only where these are."""
+    one, several = np.array([b"a", b"bc"], object), np.array([[b"a", b"b"], [b"c", b"d"]], object)
+    for texts in (one, several):
+        examples = ExampleRows()
+        found = examples.add([_rows(2, 1), texts[::-1].copy()], [_rows(1, 2), texts])
+        assert found is not None
+        assert (examples.differing, found.others) == (0, 0)
+        swapped = examples.add([_rows(1, 2), texts[::-1].copy()], [_rows(1, 2), texts])
+        assert swapped is not None
+        assert swapped.mixed == 2
+        assert same_rows([texts[::-1].copy()], [texts])
+        assert not same_rows([texts[:1]], [texts[1:]])
+
+
 @pytest.mark.parametrize(
     ("labels", "own", "mixed"),
     [

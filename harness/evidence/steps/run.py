@@ -11,7 +11,7 @@ import msgspec
 
 from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace
-from harness.evidence.steps.store import EvidenceReader
+from harness.evidence.steps.store import EvidenceReader, data_of
 
 __all__ = ["RunEvidence", "RunStep", "Segment", "lead", "numbered", "segment_of"]
 
@@ -140,7 +140,7 @@ def _own(held: Sequence[tuple[EvidenceReader, HeldVariable]]) -> Iterator[str]:
     copies: dict[tuple[str, int], set[bytes]] = {}
     for reader, each in held:
         found = copies.setdefault((each.name, each.number), set())
-        found.update(reader.array(copy).tobytes() for copy in each.copies)
+        found.update(data_of(reader.array(copy)) for copy in each.copies)
     yield from (numbered(name, number) for (name, number), found in copies.items() if len(found) > 1)
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.evidence.counters import GivenSeen
+from harness.evidence.steps.store import data_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -176,7 +177,9 @@ def _is_rounded(given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[
 
 
 def _number(row: Any) -> int:
-    return _hashed(row.tobytes())
+    import numpy as np
+
+    return _hashed(data_of(np.asarray(row)))
 
 
 def _hashed(content: bytes) -> int:

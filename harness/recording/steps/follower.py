@@ -21,6 +21,7 @@ from harness.evidence.steps import (
     StepPlace,
     Stored,
 )
+from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
 from harness.recording.steps.draw_checks import DrawSource, Repeats
@@ -334,7 +335,7 @@ class Follower:
         passes = [each for step in steps for each in zip(*step.replicas(place), strict=False)]
         return all(
             len(each) == self._replicas
-            and len({reader.array(passed.arrays[0]).tobytes() for reader, passed in each}) == 1
+            and len({data_of(reader.array(passed.arrays[0])) for reader, passed in each}) == 1
             for each in passes
         )
 

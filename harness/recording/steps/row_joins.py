@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.steps.store import data_of
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -73,7 +75,7 @@ def repeated_rows(parts: Parts) -> np.ndarray[Any, Any]:
 
 
 def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
-    return one.shape == other.shape and one.tobytes() == other.tobytes()
+    return one.shape == other.shape and data_of(one) == data_of(other)
 
 
 def _padded(parts: Parts) -> Parts:
@@ -91,11 +93,14 @@ def _padded(parts: Parts) -> Parts:
 
 def same_rows(found: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> bool:
     """Whether two batches, each with several tensors, have the same rows in whatever order."""
+    import numpy as np
+
     every = [[value for value in batch if value.ndim] for batch in (found, own)]
     if any(len({len(value) for value in batch}) != 1 for batch in every):
         return False
     one, other = (
-        sorted(b"".join(row.tobytes() for row in rows) for rows in zip(*batch, strict=True)) for batch in every
+        sorted(b"".join(data_of(np.asarray(row)) for row in rows) for rows in zip(*batch, strict=True))
+        for batch in every
     )
     return one == other
 

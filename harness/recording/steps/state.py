@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.arrays import wide
 from harness.evidence.steps import EvidenceReader, HeldVariable
 from harness.evidence.steps.records import How
+from harness.evidence.steps.store import data_of
 from harness.evidence.trace import is_statistics
 from harness.recording.layouts import is_laid_out, set_shards, shards_of, wholes
 from harness.recording.shards import is_sharded
@@ -48,8 +49,8 @@ def how_copies_are(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> How
             return "sum"
         if aggregation == tf.VariableAggregation.MEAN:
             return "mean"
-    first = copies[0].tobytes()
-    return "copies" if all(copy.tobytes() == first for copy in copies[1:]) else "own"
+    first = data_of(copies[0])
+    return "copies" if all(data_of(copy) == first for copy in copies[1:]) else "own"
 
 
 def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:

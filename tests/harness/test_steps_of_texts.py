@@ -1,0 +1,71 @@
+"""Batches that have texts among their parts, and steps that one device cannot follow."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness import Program, attempts, verify
+from simulator import RunFailed, RunResult, TaskError
+
+
+def _dropping(strategy: Any, record: Any, wrong: bool = False, texts: bool = True) -> None:
+    """A step with dropout, whose batches have a text for each example."""
+    import tensorflow as tf
+
+    features = tf.random.stateless_normal([24, 4], (1, 2))
+    names = tf.constant([f"example {number}" for number in range(24)])
+    data = {"features": features, "name": names} if texts else {"features": features}
+    with strategy.scope():
+        w = tf.Variable(tf.ones([4]), aggregation=tf.VariableAggregation.SUM)
+
+    def replica_step(batch: Any) -> Any:
+        rows = batch["features"]
+        if texts:
+            rows *= tf.cast(tf.strings.length(batch["name"]), tf.float32)[:, None] / 10.0
+        with tf.GradientTape() as tape:
+            losses = tf.reduce_sum(tf.nn.dropout(rows, 0.5) * w, axis=1)
+            loss = tf.reduce_mean(losses) if wrong else tf.nn.compute_average_loss(losses, global_batch_size=12)
+        w.assign_sub(0.1 * tape.gradient(loss, w))
+        return loss
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, (batch,)), axis=None)
+
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(data).batch(12)):
+        record.step(loss=step(batch), variables=[w])
+
+
+def _program(**options: bool) -> Program:
+    return Program.of(functools.partial(_dropping, **options))
+
+
+@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_a_random_training_whose_batches_have_texts_is_judged(wrong: bool) -> None:
+    """A row of texts is known by what they are, as one of numbers is."""
+    verdict = verify(_program(wrong=wrong), "mirrored-2")
+    assert bool(verdict) == (not wrong), str(verdict)
+    if wrong:
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "loss_times_replicas"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_draws_and_cannot_be_followed_is_not_judged(wrong: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One device draws other numbers, so that another loss says nothing of a run."""
+    by = attempts.JudgedAttempt.by
+
+    def failing(attempt: Any, venue: Any, tasks: Any, *, follows: bool = True, **parts: Any) -> Any:
+        if follows:
+            raise RunFailed((TaskError("local:0", "ValueError", "a batch of 12"),), RunResult({}, 0.0, Path()))
+        return by(attempt, venue, tasks, follows=False, **parts)
+
+    monkeypatch.setattr(attempts.JudgedAttempt, "by", failing)
+    verdict = verify(_program(wrong=wrong, texts=False), "mirrored-2")
+    assert verdict.outcome == "abstained", str(verdict)
+    assert "a batch of 12" in str(verdict)
