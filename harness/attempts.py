@@ -37,7 +37,16 @@ from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
 from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, times_of
-from harness.judging.per_replica import OF_VARIABLES, made_for_each, reports_own, settled, sources, trained_from
+from harness.judging.per_replica import (
+    OF_VARIABLES,
+    drawn_by_each,
+    made_for_each,
+    reports_own,
+    settled,
+    sources,
+    trained_from,
+    unfollowed,
+)
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -72,16 +81,6 @@ _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
-_NOT_FOLLOWED = (
-    "the run differs from one device, which draws other random numbers, and with those of the run one device fails"
-)
-_VALUES = {
-    "gradients_match_reference",
-    "loss_matches_reference",
-    "metrics_match_reference",
-    "predictions_match_reference",
-    "variables_match_reference",
-}
 _COUNTS = {"steps_match_reference", "examples_match_reference", "examples_in_turn"}
 _UNSTEADY = (
     "which steps are done, or which examples they have, follows from a clock or from random numbers without a seed: "
@@ -240,10 +239,9 @@ class JudgedAttempt:
             # It may not compute with what the run had, such as a batch of another size. Of a script nobody knows.
             if self.program.script is not None or not self.evidence.is_there:
                 raise
-            why = f"{_NOT_FOLLOWED}: {str(error).partition(chr(10))[0]}"
-        verdict, reference = self.by(venue, tasks, follows=False)
-        by_draws = {finding.law for finding in verdict.findings} <= _VALUES and any(self.evidence.step(1).draws())
-        return without_judgement(verdict, why) if by_draws and verdict.findings else verdict, reference
+            verdict, reference = self.by(venue, tasks, follows=False)
+            why = unfollowed(verdict, self.evidence, str(error).partition("\n")[0])
+        return (verdict if why is None else without_judgement(verdict, why)), reference
 
     def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
         """Whether the run differs from one replica, whatever the number of replicas means at these lines."""
@@ -485,7 +483,8 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
 
 def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
     """A verdict that is inconsistent, where replicas may have something for themselves."""
-    if (why := made_for_each(verdict, attempt.first, reference.trace, attempt.evidence)) is not None:
+    trace, evidence = reference.trace, attempt.evidence
+    if why := made_for_each(verdict, attempt.first, trace, evidence) or drawn_by_each(verdict, trace, evidence):
         return without_judgement(verdict, why)
     if names := trained_from(verdict, attempt.evidence):
         note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"

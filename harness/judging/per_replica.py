@@ -21,7 +21,16 @@ from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
-__all__ = ["OF_VARIABLES", "made_for_each", "reports_own", "settled", "sources", "trained_from"]
+__all__ = [
+    "OF_VARIABLES",
+    "drawn_by_each",
+    "made_for_each",
+    "reports_own",
+    "settled",
+    "sources",
+    "trained_from",
+    "unfollowed",
+]
 
 OF_VARIABLES = "variables_match_reference"
 _BY_SEVERAL = (OF_VARIABLES, "replicas_agree", "clients_agree")
@@ -112,6 +121,40 @@ def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence
         f"the program makes variables for each replica ({shown([repr(name) for name in more])}, which one device does "
         "not make), and one replica cannot stand for what each of them keeps. Keep it in one variable of the "
         "strategy's, with synchronization=tf.VariableSynchronization.ON_READ"
+    )
+
+
+def drawn_by_each(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> str | None:
+    """Why one replica cannot stand for all, where nothing is trained and each draws a number for its rows; else None.
+
+    Of a step that trains it is seen which draws are each replica's own, and a second process settles them.
+    """
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    if reference.clients[0].seen or not broken <= set(_COMPUTED):
+        return None
+    operations = list(dict.fromkeys(evidence.step(1).own_numbers()))
+    if not operations:
+        return None
+    return (
+        f"each replica draws a number of its own for all of its rows ({shown(operations)}), in a call that trains "
+        "nothing: what one device draws for the whole batch is another one. Draw a number for each example"
+    )
+
+
+def unfollowed(verdict: Verdict, evidence: RunEvidence, error: str) -> str | None:
+    """Why a verdict by one device that follows nothing is not to be believed: it draws other numbers; else None.
+
+    Args:
+        verdict: by that device.
+        evidence: of the run.
+        error: why one device failed with what the run had.
+    """
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    if not broken or not broken <= {OF_VARIABLES, *_COMPUTED} or not any(evidence.step(1).draws()):
+        return None
+    return (
+        "the run differs from one device, which draws other random numbers, and with those of the run one device "
+        f"fails: {error}"
     )
 
 

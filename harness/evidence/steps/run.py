@@ -125,6 +125,14 @@ class RunStep:
                 for array in passed.arrays:
                     yield passed.operation, reader.array(array).tobytes()
 
+    def own_numbers(self) -> Iterator[str]:
+        """The operations by which each replica has drawn a single number, and not all of them the same."""
+        for place in self._passed:
+            for found in zip(*self.replicas(place), strict=False) if place.kind == DRAWN else ():
+                numbers = [(passed.operation, reader.array(passed.arrays[0])) for reader, passed in found]
+                if all(not number.ndim for _, number in numbers) and len({float(number) for _, number in numbers}) > 1:
+                    yield numbers[0][0]
+
     def calls(self, run: int) -> int:
         """How often a call of `Strategy.run` was carried out, as in a loop; 1 where it was given nothing."""
         given = [found for place, found in self._passed.items() if place.kind == GIVEN and place.run == run]

@@ -1,4 +1,4 @@
-"""Batches that have texts among their parts, and steps that one device cannot follow."""
+"""Batches that have texts among their parts, and draws by which one device cannot follow."""
 
 from __future__ import annotations
 
@@ -69,3 +69,32 @@ def test_what_draws_and_cannot_be_followed_is_not_judged(wrong: bool, monkeypatc
     verdict = verify(_program(wrong=wrong, texts=False), "mirrored-2")
     assert verdict.outcome == "abstained", str(verdict)
     assert "a batch of 12" in str(verdict)
+
+
+def _measuring(strategy: Any, record: Any, shape: tuple[int, ...], wrong: bool) -> None:
+    """Nothing is trained: rows times drawn numbers, of each example or one for all of a replica's."""
+    import tensorflow as tf
+
+    rows = tf.random.stateless_normal([24, 4], (1, 2))
+
+    def replica_step(batch: Any) -> Any:
+        factors = tf.random.uniform([tf.shape(batch)[0], *shape] if shape else [], 0.5, 1.5)
+        return tf.reduce_sum(batch * factors) * (2.0 if wrong and strategy.num_replicas_in_sync > 1 else 1.0)
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, (batch,)), axis=None)
+
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(12)):
+        record.step(metrics={"sum": step(batch)})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("shape", "wrong", "outcome"),
+    [((1,), False, "consistent"), ((1,), True, "inconsistent"), ((), False, "abstained"), ((), True, "abstained")],
+)
+def test_a_number_for_all_rows_of_a_replica_is_its_own(shape: tuple[int, ...], wrong: bool, outcome: str) -> None:
+    """Numbers of examples are given as they were drawn; one for the whole batch is another one on one device."""
+    program = Program.of(functools.partial(_measuring, shape=shape, wrong=wrong))
+    assert verify(program, "mirrored-2").outcome == outcome
