@@ -85,6 +85,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
         per_epoch: whether Keras showed ends of epochs only.
         retried: closures that were taken back from lost workers.
         unseeded: NumPy's generators without a seed.
+        dataset_draws: operations that draw in functions of data sets, of a process among several workers.
         work: what its replicas did.
         coarsest: of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras policies:
             what the program computes in.
@@ -110,6 +111,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     per_epoch: bool = False
     retried: int = 0
     unseeded: int = 0
+    dataset_draws: int = 0
     work: Work | None = None
     coarsest: str | None = None
     unseen: tuple[str, ...] = ()

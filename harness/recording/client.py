@@ -22,7 +22,7 @@ from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
-from harness.recording.default_seeds import mend_seeds, own_shuffles, seeded_generators
+from harness.recording.default_seeds import DatasetDraws, mend_seeds, own_shuffles, seeded_generators
 from harness.recording.serial_closures import serial_closures
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
@@ -166,8 +166,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())
-        if case.family.draws_apart:
-            stack.enter_context(own_shuffles(client))
+        in_data = stack.enter_context(own_shuffles(client)) if case.family.draws_apart else DatasetDraws()
         stack.enter_context(as_reference(assignment))
         if assignment.replicas > 1:
             stack.enter_context(counted_as_one())
@@ -181,9 +180,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     recorded = recorder.recorded_variables()
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
-    recorder.close(
-        scheduled=closures.count, retried=closures.retried, unseeded=drawn.times, work=done, placement=placed
-    )
+    draws = {"unseeded": drawn.times, "dataset_draws": in_data.times}
+    recorder.close(scheduled=closures.count, retried=closures.retried, **draws, work=done, placement=placed)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 

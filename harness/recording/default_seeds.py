@@ -14,12 +14,19 @@ from unittest import mock
 
 from harness.recording.patches import patched
 
-__all__ = ["UnseededDraws", "mend_seeds", "own_shuffles", "seeded_generators"]
+__all__ = ["DatasetDraws", "UnseededDraws", "mend_seeds", "own_shuffles", "seeded_generators"]
 
 
 @dataclass
 class UnseededDraws:
     """How often the program asked NumPy for a generator without a seed."""
+
+    times: int = 0
+
+
+@dataclass
+class DatasetDraws:
+    """How many operations that draw stand in functions of the program's datasets."""
 
     times: int = 0
 
@@ -69,7 +76,7 @@ def _other_seeds() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_shuffles(client: int) -> Iterator[None]:
+def own_shuffles(client: int) -> Iterator[DatasetDraws]:
     """Within this context, datasets without a seed draw other numbers in each client.
 
     The harness gives every client the same seed, so that clients can be compared at all. Nobody does so in a cluster:
@@ -80,16 +87,18 @@ def own_shuffles(client: int) -> Iterator[None]:
 
     Args:
         client: number of this client, from 0.
+
+    Yields:
+        a count of what the functions of datasets draw.
     """
-    # `Dataset.shuffle` and its relatives ask the first for their seeds when they are made, operations the second. The
-    # arrays that tf_keras's `fit` is given are shuffled by an operation, in the function of a `Dataset.map`. Noise that
-    # such a function draws is left alike on workers, so that their examples can be told from each other.
+    # Datasets ask the first for their seeds, operations the second. An operation in the function of a `Dataset.map`
+    # shuffles the arrays that tf_keras's `fit` is given. Noise is left alike on workers, which tells examples apart.
     from tensorflow.python.data.ops.structured_function import StructuredFunctionWrapper
     from tensorflow.python.data.util import random_seed as seeds_of_datasets
     from tensorflow.python.eager import context
     from tensorflow.python.framework import random_seed as seeds_of_operations
 
-    offset, tracing = client, _Tracing()
+    offset, tracing, drawn = client, _Tracing(), DatasetDraws()
 
     def of_datasets(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(seed: Any) -> Any:
@@ -101,6 +110,7 @@ def own_shuffles(client: int) -> Iterator[None]:
     def of_operations(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(op_seed: Any) -> Any:
             first, second = get_seed(op_seed)
+            drawn.times += tracing.function
             own = _shuffles() and op_seed is None and second is not None and tracing.function
             return (first, second + offset) if own else (first, second)
 
@@ -119,7 +129,7 @@ def own_shuffles(client: int) -> Iterator[None]:
         stack.enter_context(patched(seeds_of_operations, "get_seed", of_operations))
         stack.enter_context(patched(StructuredFunctionWrapper, "__init__", tracing.noted))
         stack.enter_context(patched(context, "set_global_seed", own_global_seed))
-        yield
+        yield drawn
 
 
 class _Tracing(threading.local):

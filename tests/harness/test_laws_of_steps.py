@@ -159,6 +159,18 @@ def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
     assert not _LAWS["rows_whole"].concerns(Case(other, other, ExactTolerance()))
 
 
+@pytest.mark.parametrize(
+    ("drawn", "status"),
+    [(Counters(), "broken"), (Counters(unseeded=1), "held"), (Counters(dataset_draws=1), "held")],
+)
+def test_a_part_that_a_worker_draws_once_is_no_other_example(drawn: Counters, status: str) -> None:
+    """It is the same each time that it comes, and one device draws another; so it may be in any epoch by one seed."""
+    total = GivenSeen(16, 16, 6, None, changed=3)
+    truth = _trace(given=GivenSeen(8, 8, 3, None), counters=Counters(all_examples=total))
+    case = Case(_trace(counters=drawn), truth, ExactTolerance())
+    assert _judged("rows_whole", case).status == status
+
+
 @pytest.mark.parametrize(("again", "status"), [((0, 0, 0), "held"), ((128, 30, 0), "broken")])
 def test_examples_that_come_again_too_early_are_found(again: tuple[int, int, int], status: str) -> None:
     """It is known over all steps only."""

@@ -33,7 +33,9 @@ class _RowsWhole(Law):
         if not findings and total is not None and total.mixed:
             text = f"over all steps {total.mixed} examples have a part that belongs to another one, such as a label"
             findings = (Finding(self.id, text, observable="examples"),)
-        if total is not None and total.changed:
+        # What a worker draws, once for all epochs or by the harness's seed, one device draws otherwise.
+        drawn = any(client.counters.unseeded or client.counters.dataset_draws for client in case.run.clients)
+        if total is not None and total.changed and not drawn:
             number = "1 example is" if total.changed == 1 else f"{total.changed} examples are"
             text = f"{number} one device's but for a part, such as a weight, and the same each time that it comes"
             findings = (*findings, Finding(self.id, text, observable="examples"))

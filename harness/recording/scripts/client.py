@@ -37,7 +37,7 @@ from harness.recording.client import (
     versions,
 )
 from harness.recording.clock import moved_clock
-from harness.recording.default_seeds import own_shuffles, seeded_generators
+from harness.recording.default_seeds import DatasetDraws, own_shuffles, seeded_generators
 from harness.recording.file_access import note_files
 from harness.recording.noise import Noise
 from harness.recording.patches import patched
@@ -82,6 +82,7 @@ class _Session:
         self.recorder: Recorder | None = None
         self.strategy: Any = None
         self.others: list[str] = []
+        self.in_data = DatasetDraws()
         self.work: WorkCounts | None = None
         self.cut: int | None = None
         self.steps = 0
@@ -259,7 +260,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         which = "MultiWorkerMirroredStrategy" if alone else "Strategy"
         raise BuildsNoStrategy(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")
     done, placed = session.work.counted([]), session.placement()
-    recorder.close(unseeded=drawn.times, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
+    draws = {"unseeded": drawn.times, "dataset_draws": session.in_data.times}
+    recorder.close(**draws, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
 
 
@@ -271,7 +273,7 @@ def _around(
     started = _started(assignment)
     client = case.clients.index(task_name())
     if case.family.draws_apart or started:
-        stack.enter_context(own_shuffles(client + len(case.clients) * started))
+        session.in_data = stack.enter_context(own_shuffles(client + len(case.clients) * started))
     stack.enter_context(as_reference(assignment))
     if case.name == "default" or assignment.replicas > 1:
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
