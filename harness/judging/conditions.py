@@ -228,7 +228,10 @@ def _shuffled_apart(case: Case) -> Condition | None:
     This is what TensorFlow makes of a shuffle without a seed if it shards a program's data by itself. A worker that
     reads everything is another cause, and a script that shards by an `InputContext` does so by itself.
     """
-    by_hand = any(each.what == "InputContext" for each in case.reference.clients[0].counters.stand_ins)
+    counters = case.run.clients[0].counters, case.reference.clients[0].counters
+    by_hand = any(each.what == "InputContext" for each in counters[1].stand_ins) or any(
+        made.kind == "Shard" for pipeline in counters[0].pipelines for made in pipeline.made
+    )
     cause = cause_of(case) if not by_hand and _is_seen(case.run, case.reference) else None
     if cause is None or cause.cause != SHUFFLED:
         return None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace as edited
 
 from harness.evidence.counters import Counters
+from harness.evidence.pipelines import Pipeline, Transformation
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import RunTrace, Seen
 from harness.judging.conditions import conditions_of
@@ -296,16 +297,17 @@ def test_a_random_partition_has_no_cause_unless_it_is_wrong(data: st.DataObject)
 
 
 @pytest.mark.parametrize(
-    ("make", "told", "is_given"),
+    ("make", "told", "kind", "is_given"),
     [
-        (_shuffled_first, "TF_CONFIG", True),
-        (_shuffled_first, "InputContext", False),  # the script shards by itself
-        (_off_in_orders_for_as_many_steps, "TF_CONFIG", False),
-        (_twice, "TF_CONFIG", False),
+        (_shuffled_first, "TF_CONFIG", "Batch", True),
+        (_shuffled_first, "InputContext", "Batch", False),  # the script shards by itself
+        (_shuffled_first, "TF_CONFIG", "Shard", False),  # and so does this program
+        (_off_in_orders_for_as_many_steps, "TF_CONFIG", "Batch", False),
+        (_twice, "TF_CONFIG", "Batch", False),
     ],
 )
 def test_a_shuffle_before_tensorflow_shards_is_a_condition(
-    make: Callable[[int], Case], told: str, is_given: bool
+    make: Callable[[int], Case], told: str, kind: str, is_given: bool
 ) -> None:
     """Where nobody has reported which examples a step has; a worker that reads everything is wrong."""
 
@@ -313,7 +315,9 @@ def test_a_shuffle_before_tensorflow_shards_is_a_condition(
         clients = []
         for each in trace.clients:
             steps = [edited(one, seen=Seen(one.index, 0.0, examples=one.examples)) for one in each.steps]
-            clients.append(edited(each, steps=tuple(steps), counters=Counters(stand_ins=told)))
+            pipeline = Pipeline("train.py:9", "dataset", (Transformation(kind, "train.py:8"),))
+            counters = Counters(stand_ins=told, pipelines=(pipeline,))
+            clients.append(edited(each, steps=tuple(steps), counters=counters))
         return RunTrace(tuple(clients))
 
     case = make(2)
