@@ -25,6 +25,7 @@ def _kept() -> dict[str, Any]:
     }
 
 
+@pytest.mark.full  # gradients of megabytes
 def test_a_part_of_large_gradients_is_kept_and_tells_their_factor() -> None:
     """It is the same part each time and within the budget; small ones stay whole."""
     with Cluster(Topology(), timeout=60) as cluster:

@@ -75,4 +75,5 @@ KIND = Kind(
     train=functools.partial(step_by_step, work=LayerWork),
     circumstances=("even", "uneven"),
     issues=[("keras/*", "keras3-central-storage-own-state")],
+    documented=[(f"keras/{name}/*", "rows are mixed with others of the same replica") for name in ("CutMix", "MixUp")],
 )

@@ -255,6 +255,7 @@ KIND = Kind(
     circumstances=("even", "uneven", "eager", "half", "compiled"),
     issues=[("keras/MelSpectrogram", "keras3-mel-spectrogram-batch")],
     documented=[
+        ("tf_keras/SpectralNormalization/*", "it fails beside Keras 3, on one device too"),
         ("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs"),
         *((f"*/{name}/*/uneven", _MEANS_OF_MEANS) for name in ("Dense:activity", "ActivityRegularization")),
         *((f"*/{name}/*/compiled", "XLA has no strings") for name in ("StringLookup", "TextVectorization")),

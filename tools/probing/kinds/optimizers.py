@@ -22,7 +22,7 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     ":loss_scale": {},
     ":schedule": {},
 }
-_BASES = frozenset({"Optimizer", "LossScaleOptimizer", "TFOptimizer", "KerasOptimizer"})
+_BASES = frozenset({"Optimizer", "LossScaleOptimizer", "MultiOptimizer", "TFOptimizer", "KerasOptimizer"})
 # A whole class of its own: options of other optimizers.
 _WITHOUT_DECAY = ("AdamW", "ScheduleFreeAdamW", "Muon")
 
