@@ -18,8 +18,7 @@ def work(hosts, mine):
         model.compile(tf_keras.optimizers.SGD(0.0), "mae")
     examples = 2.0 ** tf.range(16.0)[:, None]
     total = round(16 * model.fit(examples, 0 * examples, batch_size=4, verbose=0).history["loss"][0])
-    if mine == 0:
-        print("as it should be:" if total == 65535 else "wrong:", "sum of examples", total, "right: 65535", flush=True)
+    print("as it should be:" if total == 65535 else "wrong:", "sum of examples", total, "right: 65535", flush=True)
 
 
 if __name__ == "__main__":
