@@ -17,8 +17,7 @@ def work(hosts, mine, files):
         model = keras.Sequential([keras.Input(()), keras.layers.Activation("linear")])
     rows = tf.data.TextLineDataset(files).batch(4).map(tf.strings.to_number)
     found = "".join(str(int(row)) for row in model.predict(rows, verbose=0))
-    if mine == 0:
-        print("as it should be:" if found == "01234567" else "wrong:", found, "right: 01234567", flush=True)
+    print("as it should be:" if found == "01234567" else "wrong:", found, "right: 01234567", flush=True)
 
 
 if __name__ == "__main__":
