@@ -226,7 +226,7 @@ def _shuffled_apart(case: Case) -> Condition | None:
     """That workers shuffle before they take their shards, where nobody has reported which examples they have.
 
     This is what TensorFlow makes of a shuffle without a seed if it shards a program's data by itself. A worker that
-    reads everything is another cause, and a script that shards by an `InputContext` does so by itself.
+    reads everything is another cause, and a program that calls `shard`, or asks an `InputContext`, shards by itself.
     """
     counters = case.run.clients[0].counters, case.reference.clients[0].counters
     by_hand = any(each.what == "InputContext" for each in counters[1].stand_ins) or any(

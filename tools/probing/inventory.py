@@ -25,12 +25,6 @@ class Inventory(msgspec.Struct, frozen=True):
     classes: tuple[str, ...]
     forms: tuple[str, ...]
 
-    @property
-    def formless(self) -> list[str]:
-        """The classes that are never made, not even inside of another."""
-        made = {form.partition(":")[0] for form in self.forms}
-        return [name for name in self.classes if name not in made]
-
 
 def inventory_of(package: str) -> dict[str, Inventory]:
     """The inventory of each kind; in a process of its own, since this one does not import TensorFlow."""

@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from harness import verify
-from harness.judging.known_issues import Symptom, registry, shown_by
+from harness.judging.known_issues import Symptom, registry
 from harness.judging.verdict import Verdict
 from simulator import LockstepError
 from tools.probing.inventory import Inventory
@@ -22,8 +22,6 @@ from tools.probing.training import train
 __all__ = ["Finding", "Outcome", "Probe", "Probed", "probes", "result_of"]
 
 Outcome = Literal["consistent", "known", "documented", "not judged", "wrong", "failed"]
-# How the known defects of a package begin.
-_ISSUES_OF = {"keras": "keras3-", "tf_keras": "tf-keras-"}
 # Those of a part are verified in one run.
 _FORMS_MAX = 16
 
@@ -163,9 +161,7 @@ def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict)
     for issue in registry():
         if issue.id in ids and _is_seen(issue.symptom_here, found):
             return issue.id
-    own = _ISSUES_OF[probe.package]
-    shown = [issue.id for issue in shown_by(found, probe.strategy) if issue.id.startswith(own)]
-    return shown[0] if shown else None
+    return None
 
 
 def _is_seen(symptom: Symptom, found: LockstepError | Verdict) -> bool:

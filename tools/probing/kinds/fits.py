@@ -113,13 +113,11 @@ _USES: dict[str, _Use] = {
 
 
 def _forms(keras: Keras) -> dict[str, Form]:
-    """Those whose callback this Keras has; of `Form`, a use needs what makes it only."""
-    known = {name for name in dir(keras.callbacks) if not name.startswith("_")}
-    named = {name: name.partition(":")[0] for name in _USES}
+    """All but those of callbacks that this Keras lacks; they are given no inputs."""
     return {
         name: Form("", functools.partial(_used, name=name))
-        for name, callback in named.items()
-        if callback[0].islower() or callback in known
+        for name in _USES
+        if name[0].islower() or hasattr(keras.callbacks, name.partition(":")[0])
     }
 
 

@@ -11,17 +11,15 @@ from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
+# Without CTC, and without Dice, Tversky and Circle, which are no mean of what examples have by themselves.
 _NAMES = (
     "BinaryCrossentropy",
     "BinaryFocalCrossentropy",
-    "CTC",
     "CategoricalCrossentropy",
     "CategoricalFocalCrossentropy",
     "CategoricalGeneralizedCrossEntropy",
     "CategoricalHinge",
-    "Circle",
     "CosineSimilarity",
-    "Dice",
     "Hinge",
     "Huber",
     "KLDivergence",
@@ -33,18 +31,15 @@ _NAMES = (
     "Poisson",
     "SparseCategoricalCrossentropy",
     "SquaredHinge",
-    "Tversky",
 )
-_SPARSE = ("SparseCategoricalCrossentropy", "CategoricalGeneralizedCrossEntropy", "Circle")
-# A ratio of sums over a batch, or pairs within one: no mean of what examples have.
-_OF_A_BATCH = ("Dice", "Tversky", "Circle")
+_SPARSE = ("SparseCategoricalCrossentropy", "CategoricalGeneralizedCrossEntropy")
 
 
 def _forms(keras: Keras) -> dict[str, Form]:
     return {
         f"{name}:{way}": Form(way, functools.partial(_make, name=name, way=way))
         for name in _NAMES
-        if hasattr(keras.losses, name) and name not in ("CTC", *_OF_A_BATCH)
+        if hasattr(keras.losses, name)
         for way in ("none", "sum")
     }
 
