@@ -8,9 +8,10 @@ import pytest
 from click.testing import CliRunner
 
 from tools import probes as tool
+from tools.probing import running
 from tools.probing.inventory import Inventory, inventory_of
 from tools.probing.kinds import KINDS
-from tools.probing.running import Finding, Probe, Probed, probes, result_of
+from tools.probing.running import Finding, Outcome, Probe, Probed, probes, result_of
 from tools.probing.table import coverage, findings, formless
 from tools.probing.training import CIRCUMSTANCES
 
@@ -59,6 +60,30 @@ def test_a_budget_that_is_spent_runs_nothing(tmp_path: Path, monkeypatch: pytest
     assert done.exit_code == 0, done.output
     assert "| layers | keras | even | not run |" in done.output
     assert CliRunner().invoke(tool.main, ["--only", "nothing"]).exit_code == 2
+
+
+def test_wrong_forms_are_found_by_parts_and_known_ones_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each wrong one by itself; of those that meet one defect, which is seen, none is tried again."""
+    tried: list[tuple[str, ...]] = []
+
+    def verified(probe: Probe, forms: tuple[str, ...]) -> tuple[Outcome, str]:
+        tried.append(forms)
+        if probe.kind == "optimizers":
+            return "known", "keras3-clip-before-reduction"
+        return ("wrong", "it differs") if {"Dense:3", "Dense:7"} & {*forms} else ("consistent", "")
+
+    monkeypatch.setattr(running, "_verified", verified)
+    forms = tuple(f"Dense:{number}" for number in range(9))
+    found = result_of(Probe("layers", "keras", "mirrored-2", "even", forms)).findings
+    assert [each.form for each in found] == ["Dense:3", "Dense:7"]
+    assert all(each.is_open for each in found)
+    tried.clear()
+    clipped = ("Adam:clipnorm", "SGD:clipvalue")
+    found = result_of(Probe("optimizers", "keras", "mirrored-2", "even", clipped)).findings
+    assert [(each.form, each.is_open) for each in found] == [("Adam:clipnorm", False), ("SGD:clipvalue", False)]
+    assert tried == [clipped]
+    found = result_of(Probe("optimizers", "keras", "mirrored-2", "even", ("SGD", "SGD:clipvalue"))).findings
+    assert len(tried) == 4  # one of both does not meet it
 
 
 @pytest.mark.full
