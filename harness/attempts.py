@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
-import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -37,6 +36,7 @@ from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
 from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, times_of
+from harness.judging.part_ties import has_mixes, with_ties
 from harness.judging.per_replica import (
     OF_VARIABLES,
     drawn_by_each,
@@ -58,12 +58,10 @@ from harness.running.live_reference import LiveReference, live_reference
 from harness.running.observe import run_once
 from harness.running.reference import NOISY_RUNS, PAIR, ReferenceRuns, Venue, failure_on_one_device, reference_runs
 from harness.running.resume_steps import segments_by_state
-from harness.running.script_checks import check_whole, own_trace
+from harness.running.script_checks import check_whole, line_under_way, own_trace
 from harness.subject.program import Program
-from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
-from simulator.agent.places import place
 from simulator.machines.local.scratch import scratch
 
 __all__ = ["JudgedAttempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
@@ -280,6 +278,15 @@ class JudgedAttempt:
         """What one device is given and leaves another time: with other seeds, and on another day."""
         return self._again(beside=self.asked.python is not None, apart=True)
 
+    def by_ties(self, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference]:
+        """The verdict without mixed parts that nothing ties to each other, and by what it is made."""
+        if not has_mixes(reference.trace):
+            return verdict, reference
+        with contextlib.suppress(LockstepError):  # then nobody knows
+            reference = dataclasses.replace(reference, trace=with_ties(reference.trace, self.drawn_apart()))
+            verdict = self.judged(reference, verdict.tasks)
+        return verdict, reference
+
     def made_up_for(self, verdict: Verdict, reference: Reference) -> str | None:
         """Why a verdict is not to be believed: one device that follows nothing trains what the run has trained."""
         if not is_in_question(verdict, self.first):
@@ -414,16 +421,8 @@ def verdict_of(
     except RunFailed as failure:
         if result is None or program.script is None:
             raise
-        where, said = _where(failure, program.script), str(failure).splitlines()[0]
+        where, said = line_under_way(failure, program.script), str(failure).splitlines()[0]
         return abstained(f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}")
-
-
-def _where(failure: RunFailed, script: Script) -> str:
-    """The line of the script that was under way."""
-    cause = failure.root_cause
-    own = rf'File "({re.escape(script.path)}(?:, cell \d+)?)", line (\d+)'
-    lines = re.findall(own, f"{cause.traceback}\n{cause.message}")
-    return f" at {place(Path(lines[-1][0]).name, int(lines[-1][1]))}" if lines else ""
 
 
 def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
@@ -452,7 +451,7 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
         RunFailed: a script fails as its own reference.
     """
     case = attempt.case
-    verdict, reference = attempt.by_one_replica(tasks, live=live)
+    verdict, reference = attempt.by_ties(*attempt.by_one_replica(tasks, live=live))
     if attempt.changes is not None and reference.follows:
         again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
         verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))

@@ -8,7 +8,23 @@ from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
 
-__all__ = ["Counters", "DevicePlacement", "GivenSeen", "Work"]
+__all__ = ["Counters", "DevicePlacement", "GivenSeen", "PartMix", "Work"]
+
+
+class PartMix(msgspec.Struct, frozen=True):
+    """Two parts of examples that one device has together, of which the run has the one with that of another example.
+
+    Attributes:
+        parts: how many parts these examples have, and the numbers of the two: what tells an example, and the other one.
+        examples: how many of the run's are such.
+        steps: of the first such steps, and how many there.
+        owners: of some examples of one device, the value that tells it and that of the other part.
+    """
+
+    parts: tuple[int, int, int]
+    examples: int
+    steps: tuple[tuple[int, int], ...] = ()
+    owners: tuple[tuple[int, int], ...] = ()
 
 
 class GivenSeen(msgspec.Struct, frozen=True):
@@ -18,7 +34,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
         rows: how many examples the run has.
         own: how many one device has.
         others: how many of the run's rows one device has not in this step.
-        mixed: how many are put together of parts that belong to different examples; None where that cannot be told.
+        mixes: over all steps, the pairs of parts that do not come together as on one device.
         changed: how many are one device's but for a part, the same ones each time that they come.
         again: a number of examples, how many of so many of the run had come before, and how many of so many of one
             device, if these are fewer than chance can tell; zeros otherwise.
@@ -29,7 +45,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
     rows: int
     own: int
     others: int
-    mixed: int | None
+    mixes: tuple[PartMix, ...] = ()
     changed: int = 0
     again: tuple[int, int, int] = (0, 0, 0)
     number: int = 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from harness.evidence.independence import Touch
 from harness.evidence.trace import RunTrace
@@ -12,11 +14,13 @@ from harness.running.interrupt import Interrupting
 from harness.running.reference import Venue, undisturbed
 from harness.running.reference_request import ReferenceRequest
 from harness.subject.program import Program
+from harness.subject.script import Script
 from harness.subject.strategies import StrategyCase
-from simulator import LockstepError, UsageError
+from simulator import LockstepError, RunFailed, UsageError
+from simulator.agent.places import place
 from simulator.faults import Fault
 
-__all__ = ["check_apart", "check_whole", "own_trace", "ready"]
+__all__ = ["check_apart", "check_whole", "line_under_way", "own_trace", "ready"]
 
 _KINDS = ("mirrored", "central_storage", "multi_worker", "parameter_server")
 
@@ -117,3 +121,11 @@ def check_apart(program: str, runs: Mapping[str, Sequence[Touch]]) -> None:
                     f"{program}: {writers[touch.path]} and {run} have both written {touch.path}, where runs cannot be "
                     "kept apart. Have the script write below its own directory, or into a directory of tempfile's"
                 )
+
+
+def line_under_way(failure: RunFailed, script: Script) -> str:
+    """The line of the script that was under way."""
+    cause = failure.root_cause
+    own = rf'File "({re.escape(script.path)}(?:, cell \d+)?)", line (\d+)'
+    lines = re.findall(own, f"{cause.traceback}\n{cause.message}")
+    return f" at {place(Path(lines[-1][0]).name, int(lines[-1][1]))}" if lines else ""

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.counters import Counters, GivenSeen
+from harness.evidence.counters import Counters, GivenSeen, PartMix
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import Array, DrawSeen, RunTrace, Seen, SeenVariable, Start, merge
 from harness.judging.conditions import conditions_of, not_drawn
@@ -135,27 +135,27 @@ def test_what_replicas_draw_for_themselves_is_no_finding() -> None:
 @pytest.mark.parametrize(
     ("given", "broken"),
     [
-        (GivenSeen(8, 8, 0, 0), False),
-        (GivenSeen(8, 8, 8, None), False),
-        (GivenSeen(16, 8, 8, None), True),
-        (GivenSeen(8, 8, 3, 3), True),
+        (GivenSeen(8, 8, 0), False),
+        (GivenSeen(8, 8, 8), False),
+        (GivenSeen(16, 8, 8), True),
     ],
 )
-def test_too_many_rows_and_mixed_ones_are_found(given: GivenSeen, broken: bool) -> None:
+def test_too_many_rows_are_found(given: GivenSeen, broken: bool) -> None:
     """Other rows are not: they may be drawn."""
     truth = _trace(given=given)
     assert (_judged("rows_whole", Case(truth, truth, ExactTolerance())).status == "broken") == broken
 
 
-def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
-    """Where the order is another one, no single step tells."""
-    truth = _trace(given=GivenSeen(8, 8, 8, None), counters=Counters(all_examples=GivenSeen(8, 8, 8, 8)))
-    (finding,) = _judged("rows_whole", Case(truth, truth, ExactTolerance())).findings
-    assert "over all steps 8 examples" in finding.text
-    lost = _trace(counters=Counters(all_examples=GivenSeen(7, 8, 3, 3)))  # of no step is known what it was given
-    (finding,) = _judged("rows_whole", Case(lost, lost, ExactTolerance())).findings
-    assert "over all steps 3 examples" in finding.text
-    other = _trace(counters=Counters(all_examples=GivenSeen(7, 8, 3, None)))
+def test_parts_that_are_mixed_are_found_at_their_steps() -> None:
+    """Also where of no step is known how many examples it was given; of several pairs of parts the worst is told."""
+    mixes = (PartMix((3, 0, 2), 1, ((2, 1),)), PartMix((3, 0, 1), 5, ((1, 2), (4, 3))))
+    truth = _trace(counters=Counters(all_examples=GivenSeen(7, 8, 5, mixes)))
+    findings = _judged("rows_whole", Case(truth, truth, ExactTolerance())).findings
+    assert [(each.step, each.text.partition(" have")[0]) for each in findings] == [
+        (1, "step 1: 2 examples"),
+        (4, "step 4: 3 examples"),
+    ]
+    other = _trace(counters=Counters(all_examples=GivenSeen(7, 8, 3)))
     assert not _LAWS["rows_whole"].concerns(Case(other, other, ExactTolerance()))
 
 
@@ -165,8 +165,8 @@ def test_rows_that_are_mixed_over_all_steps_are_found() -> None:
 )
 def test_a_part_that_a_worker_draws_once_is_no_other_example(drawn: Counters, status: str) -> None:
     """It is the same each time that it comes, and one device draws another; so it may be in any epoch by one seed."""
-    total = GivenSeen(16, 16, 6, None, changed=3)
-    truth = _trace(given=GivenSeen(8, 8, 3, None), counters=Counters(all_examples=total))
+    total = GivenSeen(16, 16, 6, changed=3)
+    truth = _trace(given=GivenSeen(8, 8, 3), counters=Counters(all_examples=total))
     case = Case(_trace(counters=drawn), truth, ExactTolerance())
     assert _judged("rows_whole", case).status == status
 
@@ -174,7 +174,7 @@ def test_a_part_that_a_worker_draws_once_is_no_other_example(drawn: Counters, st
 @pytest.mark.parametrize(("again", "status"), [((0, 0, 0), "held"), ((128, 30, 0), "broken")])
 def test_examples_that_come_again_too_early_are_found(again: tuple[int, int, int], status: str) -> None:
     """It is known over all steps only."""
-    truth = _trace(counters=Counters(all_examples=GivenSeen(128, 128, 30, None, again=again)))
+    truth = _trace(counters=Counters(all_examples=GivenSeen(128, 128, 30, again=again)))
     found = _judged("examples_in_turn", Case(truth, truth, ExactTolerance()))
     assert found.status == status
     assert all("first 128 examples" in each.text and "30 had come" in each.text for each in found.findings)
@@ -201,7 +201,7 @@ def test_an_order_of_examples_is_a_condition_and_other_examples_are_not() -> Non
 @pytest.mark.parametrize(("sizes", "told"), [((4, 3), "such as 4 examples where that has 3"), ((0, 0), "")])
 def test_batches_of_other_sizes_are_told(sizes: tuple[int, int], told: str) -> None:
     """With the order, which they are one with: each example comes as often as on one device."""
-    truth = _trace(counters=Counters(others=1, all_examples=GivenSeen(9, 9, 0, None, sizes=sizes)))
+    truth = _trace(counters=Counters(others=1, all_examples=GivenSeen(9, 9, 0, sizes=sizes)))
     held = Judgement("examples_match_reference", "not_judged")
     _, (order,) = conditions_of(Case(truth, truth, ExactTolerance()), [held])
     assert order.code == "order_of_examples"
@@ -222,7 +222,7 @@ def test_examples_that_one_device_draws_otherwise_are_a_condition() -> None:
 )
 def test_examples_that_are_known_by_a_part_may_be_others(number: int, others: int, codes: list[str]) -> None:
     """Ids that agree say nothing of what comes with them; rows of other shapes may be padded."""
-    given = GivenSeen(8, 8, others, None, number=number)
+    given = GivenSeen(8, 8, others, number=number)
     truth = _trace(counters=Counters(others=2, all_examples=given))
     held = Judgement("examples_match_reference", "held", compared=1)
     _, conditions = conditions_of(Case(truth, truth, ExactTolerance()), [held])
@@ -245,7 +245,7 @@ def test_what_is_the_same_by_other_seeds_is_not_drawn(
 ) -> None:
     """Nor does anybody know what is, where a table is written that the examples may come from."""
     first, again = (
-        _trace(counters=Counters(all_examples=GivenSeen(8, 8, 2, None, number=number), **lines)) for number in numbers
+        _trace(counters=Counters(all_examples=GivenSeen(8, 8, 2, number=number), **lines)) for number in numbers
     )
     found = not_drawn(first, again)
     assert found is None if said is None else said in str(found)
@@ -308,7 +308,7 @@ def test_shares_that_a_script_cuts_by_its_worker_are_given(
         ]
     )
     told = (StandIn("TF_CONFIG", "train.py:18", "2 workers, of which this is the first"),) if cut else ()
-    truth = _trace(given=GivenSeen(4, 2, others, 0), counters=Counters(others=1, stand_ins=told))
+    truth = _trace(given=GivenSeen(4, 2, others), counters=Counters(others=1, stand_ins=told))
     case = Case(run, truth, ExactTolerance())
     broken = _judged("rows_whole", case)
     assert broken.status == "broken"

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from harness.errors import NoRoom
+from harness.evidence.counters import GivenSeen
 from harness.evidence.parts import Part, Parts
 from harness.evidence.steps import (
     DRAWN,
@@ -250,21 +251,54 @@ def test_a_draw_that_comes_again_is_seen_unless_one_device_repeats_it_too() -> N
 # ---------------------------------------------------------------------- examples
 
 
+def _over_all(examples: ExampleRows) -> GivenSeen:
+    total = examples.over_all()
+    assert total is not None
+    return total
+
+
+def _mixed(examples: ExampleRows) -> int | None:
+    """How many are, of the pair of parts of which most are."""
+    return max((mix.examples for mix in _over_all(examples).mixes), default=None)
+
+
 def test_features_that_come_with_other_labels_are_mixed() -> None:
     """Each part by itself is right, in the step or over all of them."""
     x, y = _rows(1, 2, 3, 4), np.array([1, 2, 3, 4])
-    found = ExampleRows().add([x, y[::-1]], [x, y])
-    assert found is not None
-    assert (found.rows, found.own, found.others, found.mixed) == (4, 4, 4, 4)
+    found = ExampleRows()
+    assert found.add(1, [x, y[::-1]], [x, y]) == GivenSeen(4, 4, 4)
+    assert _mixed(found) == 4
     right = ExampleRows()
-    assert right.add([x[::-1], y[::-1]], [x, y]) is not None
-    assert right.differing == 0
+    assert right.add(1, [x[::-1], y[::-1]], [x, y]) is not None
+    assert (right.differing, _mixed(right)) == (0, None)
     over_all = ExampleRows()
-    over_all.add([x[:2], y[2:]], [x[2:], y[2:]])
-    over_all.add([x[2:], y[:2]], [x[:2], y[:2]])
-    total = over_all.over_all()
-    assert total is not None
-    assert (total.others, total.mixed) == (4, 4)
+    over_all.add(3, [x[:2], y[2:]], [x[2:], y[2:]])
+    over_all.add(5, [x[2:], y[:2]], [x[:2], y[:2]])
+    assert (_over_all(over_all).others, _mixed(over_all)) == (4, 4)
+    assert {mix.steps for mix in _over_all(over_all).mixes} == {((3, 2), (5, 2))}
+
+
+def test_parts_that_one_device_puts_together_otherwise_each_time_are_not_tied() -> None:
+    """A label stays with its features while what stands beside both is another example in each epoch."""
+    x, y = _rows(1, 2, 3, 4), np.array([1, 2, 3, 4])
+    free, tied = ExampleRows(), ExampleRows()
+    for step in range(3):
+        beside = np.roll(y, step)
+        free.add(step, [x, y, np.roll(beside, 1)], [x, y, beside])
+        tied.add(step, [x, np.roll(y, 1), np.roll(beside, 1)], [x, y, beside])
+    assert _mixed(free) is None
+    assert {mix.parts for mix in _over_all(tied).mixes} == {(3, 0, 1), (3, 1, 0)}
+
+
+def test_labels_of_others_are_told_where_another_part_is_drawn() -> None:
+    """The number of an example still tells which it is; a count that each worker has for itself tells nothing."""
+    number, y = np.array([1, 2, 3, 4]), np.array([1, 2, 3, 4])
+    drawn = ExampleRows()
+    drawn.add(1, [number, y[::-1], _rows(5, 6, 7, 8)], [number, y, _rows(1, 2, 3, 4)])
+    assert {mix.parts for mix in _over_all(drawn).mixes} == {(3, 0, 1), (3, 1, 0)}
+    counted = ExampleRows()
+    counted.add(1, [number, np.array([1, 1, 2, 2])], [number, y])
+    assert _mixed(counted) is None
 
 
 def test_rows_of_texts_are_known_by_what_they_say() -> None:
@@ -272,12 +306,13 @@ def test_rows_of_texts_are_known_by_what_they_say() -> None:
     one, several = np.array([b"a", b"bc"], object), np.array([[b"a", b"b"], [b"c", b"d"]], object)
     for texts in (one, several):
         examples = ExampleRows()
-        found = examples.add([_rows(2, 1), texts[::-1].copy()], [_rows(1, 2), texts])
+        found = examples.add(1, [_rows(2, 1), texts[::-1].copy()], [_rows(1, 2), texts])
         assert found is not None
         assert (examples.differing, found.others) == (0, 0)
-        swapped = examples.add([_rows(1, 2), texts[::-1].copy()], [_rows(1, 2), texts])
-        assert swapped is not None
-        assert swapped.mixed == 2
+        assert _mixed(examples) is None
+        swapped = ExampleRows()
+        swapped.add(1, [_rows(1, 2), texts[::-1].copy()], [_rows(1, 2), texts])
+        assert _mixed(swapped) == 2
         assert same_rows([texts[::-1].copy()], [texts])
         assert not same_rows([texts[:1]], [texts[1:]])
 
@@ -296,14 +331,11 @@ def test_labels_of_others_are_told_where_examples_are_lost(
 ) -> None:
     """As where files of features and of labels are sharded each by themselves."""
     examples, x = ExampleRows(), _rows(1, 2, 3, 4)
-    examples.add([x[:3], np.array(labels)], [x, np.array(own)])
-    total = examples.over_all()
-    assert total is not None
-    assert total.mixed == mixed
-    alike = ExampleRows()  # nothing tells examples apart
-    alike.add([_rows(1, 1, 2), np.array([1, 2, 2])], [_rows(1, 1, 2, 2), np.array([1, 1, 2, 2])])
-    assert (told := alike.over_all()) is not None
-    assert told.mixed is None
+    examples.add(1, [x[:3], np.array(labels)], [x, np.array(own)])
+    assert _mixed(examples) == mixed
+    alike = ExampleRows()  # features tell the label, if not the example
+    alike.add(1, [_rows(1, 1, 2), np.array([1, 2, 2])], [_rows(1, 1, 2, 2), np.array([1, 1, 2, 2])])
+    assert _mixed(alike) == 1
 
 
 @pytest.mark.parametrize(
@@ -321,31 +353,27 @@ def test_examples_that_are_changed_alike_each_time_are_not_drawn(
     """A part that no two examples have tells which one it is, and another part is not that one's."""
     examples, x = ExampleRows(), _rows(1, 2 if names else 1)
     for given in weights:
-        assert examples.add([x, np.array(given)], [x, np.array([1.0, 1.0 if names else 2.0])]) is not None
-    total = examples.over_all()
-    assert total is not None
-    assert total.changed == changed
+        assert examples.add(1, [x, np.array(given)], [x, np.array([1.0, 1.0 if names else 2.0])]) is not None
+    assert _over_all(examples).changed == changed
 
 
-def test_examples_that_are_padded_otherwise_are_not_changed() -> None:
-    """Each replica pads its own batch."""
-    examples = ExampleRows()
-    for _ in range(2):
-        examples.add([_rows(1, 2), np.zeros((2, 3))], [_rows(1, 2), np.zeros((2, 4))])
-    total = examples.over_all()
-    assert total is not None
-    assert (total.others, total.changed) == (4, 0)
+def test_examples_that_are_padded_otherwise_are_the_same() -> None:
+    """Each replica pads its own batch, with zeros."""
+    examples, rows = ExampleRows(), np.array([[1, 2, 0], [3, 0, 0]])
+    examples.add(1, [_rows(1, 2), rows], [_rows(1, 2), np.pad(rows, [(0, 0), (0, 2)])])
+    assert _over_all(examples).others == 0
+    other = ExampleRows()
+    other.add(1, [_rows(1, 2), rows], [_rows(1, 2), np.pad(rows, [(0, 0), (2, 0)])])
+    assert _over_all(other).others == 2
 
 
 def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> None:
     """A step may have others while all steps together have the same."""
     examples = ExampleRows()
-    assert examples.add([_rows(1, 2)], [_rows(3, 4)]) is not None
-    assert examples.add([_rows(3, 4)], [_rows(1, 2)]) is not None
-    total = examples.over_all()
-    assert total is not None
-    assert (examples.differing, total.others, total.mixed) == (2, 0, None)
-    assert examples.add([_rows(1), np.array([1, 2])], [_rows(1), np.array([1, 2])]) is None
+    assert examples.add(1, [_rows(1, 2)], [_rows(3, 4)]) is not None
+    assert examples.add(1, [_rows(3, 4)], [_rows(1, 2)]) is not None
+    assert (examples.differing, _over_all(examples).others, _mixed(examples)) == (2, 0, None)
+    assert examples.add(1, [_rows(1), np.array([1, 2])], [_rows(1), np.array([1, 2])]) is None
 
 
 def _in_turn(orders: Sequence[Sequence[int]], own: Sequence[int], batch: int = 32) -> tuple[int, int, int]:
@@ -353,10 +381,8 @@ def _in_turn(orders: Sequence[Sequence[int]], own: Sequence[int], batch: int = 3
     part, examples = batch // len(orders), ExampleRows()
     for step in range(len(own) // batch):
         given = [number for order in orders for number in order[step * part : (step + 1) * part]]
-        examples.add([np.array(given)], [np.array(own[step * batch : (step + 1) * batch])])
-    total = examples.over_all()
-    assert total is not None
-    return total.again
+        examples.add(1, [np.array(given)], [np.array(own[step * batch : (step + 1) * batch])])
+    return _over_all(examples).again
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -16,6 +16,8 @@ from harness.evidence.steps.store import EvidenceReader, data_of
 __all__ = ["RunEvidence", "RunStep", "Segment", "lead", "numbered", "segment_of"]
 
 _Found = list[tuple[EvidenceReader, PlaceValue]]
+_STEPS_MAX = 100
+"""Sizes are looked up in so many steps at most."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -190,6 +192,17 @@ class RunEvidence:
     def _is_closed(self, index: int) -> bool:
         return all(reader.is_closed(index) for reader in self.readers)
 
+    def uneven_axes(self, place: StepPlace, part: int) -> set[int]:
+        """Axes along which replicas were given batches of other sizes in some step, as where each pads its own.
+
+        Args:
+            place: of the batches.
+            part: which of the arrays that passed it.
+        """
+        steps = itertools.takewhile(lambda step: step.is_there, map(self.step, range(1, _STEPS_MAX)))
+        given = (each for step in steps for each in zip(*step.replicas(place), strict=False))
+        return {axis for each in given for axis in _uneven([passed.arrays[part].shape for _, passed in each])}
+
     def step(self, index: int) -> RunStep:
         """A step of the whole, from 1; of a run that goes on when nothing will be added to it.
 
@@ -205,6 +218,13 @@ class RunEvidence:
         segment, readers = self._segments[number]
         own = index - segment.after + segment.skipped
         return RunStep(index, number, [(reader, step) for reader in readers if (step := reader.step(own)) is not None])
+
+
+def _uneven(shapes: Sequence[tuple[int, ...]]) -> Iterator[int]:
+    """The axes, but for that of rows, along which not all are as long."""
+    if len({len(shape) for shape in shapes}) == 1:
+        sizes = enumerate(zip(*shapes, strict=True))
+        yield from (axis for axis, each in sizes if axis and len(set(each)) > 1)
 
 
 def lead(folders: Sequence[str]) -> int:

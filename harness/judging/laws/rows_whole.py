@@ -5,8 +5,9 @@ This holds also where examples are drawn, so that nobody knows which they have t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from harness.evidence.counters import GivenSeen, PartMix
 from harness.evidence.trace import Step
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged
 
@@ -22,33 +23,31 @@ class _RowsWhole(Law):
         reference = case.reference.clients[0]
         by_step = any(step.seen is not None and step.seen.given is not None for step in reference.steps)
         # Where replicas have examples at other steps than one device, only all of them together can tell.
-        return by_step or (reference.counters.all_examples is not None and bool(reference.counters.all_examples.mixed))
+        return by_step or (reference.counters.all_examples is not None and bool(reference.counters.all_examples.mixes))
 
     def judge(self, case: Case) -> Judgement:
         """Read what the process that followed the run was given in place of its own examples."""
-        steps = case.reference.clients[0].steps
-        known = [step for step in steps if step.seen is not None and step.seen.given is not None]
-        findings = tuple(finding for step in known for finding in self._of(step))
-        total = case.reference.clients[0].counters.all_examples
-        if not findings and total is not None and total.mixed:
-            text = f"over all steps {total.mixed} examples have a part that belongs to another one, such as a label"
-            findings = (Finding(self.id, text, observable="examples"),)
+        client = case.reference.clients[0]
+        known = [step for step in client.steps if step.seen is not None and step.seen.given is not None]
+        total = client.counters.all_examples or GivenSeen(0, 0, 0)
+        findings = [*self._mixed(total.mixes), *(finding for step in known for finding in self._of_size(step))]
         # What a worker draws, once for all epochs or by the harness's seed, one device draws otherwise.
         drawn = any(client.counters.unseeded or client.counters.dataset_draws for client in case.run.clients)
-        if total is not None and total.changed and not drawn:
+        if total.changed and not drawn and not total.mixes:
             number = "1 example is" if total.changed == 1 else f"{total.changed} examples are"
             text = f"{number} one device's but for a part, such as a weight, and the same each time that it comes"
-            findings = (*findings, Finding(self.id, text, observable="examples"))
-        return judged(self.id, max(1, len(known)), findings[:FINDINGS_MAX])
+            findings.append(Finding(self.id, text, observable="examples"))
+        return judged(self.id, max(1, len(known)), tuple(findings[:FINDINGS_MAX]))
 
-    def _of(self, step: Step) -> Iterator[Finding]:
+    def _mixed(self, mixes: Sequence[PartMix]) -> Iterator[Finding]:
+        """Of the two parts that are mixed most often."""
+        for step, count in max(mixes, key=lambda mix: mix.examples).steps if mixes else ():
+            text = f"step {step}: {count} examples have a part that belongs to another one, such as a label"
+            yield Finding(self.id, text, step=step, observable="examples")
+
+    def _of_size(self, step: Step) -> Iterator[Finding]:
         given = None if step.seen is None else step.seen.given
-        if given is None:
-            return
-        if given.mixed:
-            text = f"step {step.index}: {given.mixed} examples have a part that belongs to another one, such as a label"
-            yield Finding(self.id, text, step=step.index, observable="examples")
-        if given.rows != given.own:
+        if given is not None and given.rows != given.own:
             text = f"step {step.index}: replicas were given {given.rows} examples, and one device is given {given.own}"
             yield Finding(self.id, text, step=step.index, observable="examples")
 

@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.steps import StepPlace
+from harness.evidence.steps import EvidenceReader, PlaceValue, StepPlace, Stored
 from harness.evidence.trace import DrawSeen
 from harness.recording.steps.row_joins import rows_axis
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["DrawSource", "Repeats"]
+__all__ = ["DrawSource", "Repeats", "are_of_one_each", "is_alike"]
 
 _TELLING_BITS = 48
 """Of draws with fewer random bits, replicas or steps have equal ones by chance."""
@@ -139,3 +139,20 @@ def _tells(array: np.ndarray[Any, Any]) -> bool:
         return array.size * 20 >= _TELLING_BITS
     values = len(np.unique(array)) if array.size else 0
     return array.size * float(np.log2(max(values, 1))) >= _TELLING_BITS
+
+
+def are_of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]], own: Sequence[Any]) -> bool:
+    """Whether each draw of a replica has the shape of one draw of one replica, so that they are no parts of it."""
+    import numpy as np
+
+    shapes = [np.shape(each) for each in own]
+    return all([stored.shape for stored in each.arrays] == shapes for passed in replicas for _, each in passed)
+
+
+def is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:
+    """Whether a parameter of a distribution is the same, as far as it is one number for all examples."""
+    import numpy as np
+
+    if stored.shape or np.ndim(own):
+        return True
+    return bool(np.allclose(reader.array(stored).astype(float), np.asarray(own).astype(float), rtol=1e-3))

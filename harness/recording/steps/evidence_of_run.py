@@ -152,11 +152,11 @@ class RunEvidenceWriter:
         """Those that are reported."""
         return reported
 
-    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> None:
+    def given(self, run: int, leaves: Mapping[int, Sequence[Sequence[Any]]]) -> None:
         """Keep what each replica was given."""
         for number, leaf in leaves.items():
-            for replica, value in zip(self._replicas, leaf, strict=False):
-                self._pass(StepPlace(GIVEN, run, number), replica, [value])
+            for replica, parts in zip(self._replicas, leaf, strict=False):
+                self._pass(StepPlace(GIVEN, run, number), replica, parts)
 
     def drawn(
         self,

@@ -14,6 +14,7 @@ import msgspec
 
 from harness.evidence.counters import GivenSeen
 from harness.evidence.steps.store import data_of
+from harness.recording.steps.part_mixes import part_mixes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -35,15 +36,19 @@ class ExampleRows:
 
     def __init__(self) -> None:
         self.differing = 0
+        self._steps: list[int] = []
         self._given: list[_Rows] = []
         self._own: list[_Rows] = []
         self._shaped_alike = True
         self._sizes = (0, 0)
 
-    def add(self, given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> GivenSeen | None:
+    def add(
+        self, step: int, given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]
+    ) -> GivenSeen | None:
         """What is to be said of the examples of one call.
 
         Args:
+            step: of which it is.
             given: each part of the examples of all replicas, such as features and labels; rows are examples.
             own: the same of what one device is given by the same program.
 
@@ -54,19 +59,20 @@ class ExampleRows:
         ours = theirs if _is_rounded(given, own) else _rows(given)
         if ours is None or theirs is None:
             return None
+        self._steps.append(step)
         self._given.append(ours)
         self._own.append(theirs)
         self._shaped_alike &= all(one.shape[1:] == other.shape[1:] for one, other in zip(given, own, strict=True))
-        others, mixed = _compared([ours], [theirs])
+        others = _others([ours], [theirs])
         sizes = len(ours[0]), len(theirs[0])
         self.differing += bool(others or sizes[0] != sizes[1])
         if sizes[0] != sizes[1] and not any(self._sizes):
             self._sizes = sizes
-        return GivenSeen(len(ours[0]), len(theirs[0]), others, mixed)
+        return GivenSeen(len(ours[0]), len(theirs[0]), others)
 
     def over_all(self) -> GivenSeen | None:
         """The same of all steps together, of calls with as many parts; None where there were none."""
-        calls = zip(self._given, self._own, strict=True)
+        calls = zip(self._steps, self._given, self._own, strict=True)
         by_parts = itertools.groupby(sorted(calls, key=_parts), key=_parts)
         found = [self._over(*map(list, zip(*each, strict=True))) for _, each in by_parts]
         if len(found) < 2:
@@ -76,42 +82,34 @@ class ExampleRows:
             sum(each.rows for each in found),
             sum(each.own for each in found),
             sum(each.others for each in found),
-            sum(each.mixed or 0 for each in found) or None,
+            tuple(mix for each in found for mix in each.mixes),
             sum(each.changed for each in found),
             number=number,
             sizes=self._sizes,
         )
 
-    def _over(self, given: Sequence[_Rows], own: Sequence[_Rows]) -> GivenSeen:
-        others, mixed = _compared(given, own)
+    def _over(self, steps: Sequence[int], given: Sequence[_Rows], own: Sequence[_Rows]) -> GivenSeen:
+        others = _others(given, own)
         alike = self._shaped_alike  # else rows may be padded
         return GivenSeen(
             sum(len(each[0]) for each in given),
             sum(len(each[0]) for each in own),
             others,
-            mixed,
+            tuple(part_mixes(steps, given, own)) if others else (),
             _changed(given, own) if others and alike else 0,
             _again(given, own),
             _hashed(repr(own).encode()) if alike else 0,
         )
 
 
-def _parts(call: tuple[_Rows, _Rows]) -> int:
-    return len(call[0])
+def _parts(call: tuple[int, _Rows, _Rows]) -> int:
+    return len(call[1])
 
 
-def _compared(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int | None]:
-    """How many examples one device has not, and how many of these are mixed, where only that can be why.
-
-    Either all parts come as often as on one device; or some come less often, and one part tells examples apart.
-    """
+def _others(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
+    """How many examples one device has not."""
     whole, expected = (Counter(row for each in every for row in zip(*each, strict=True)) for every in (given, own))
-    others = sum((whole - expected).values())
-    parts = range(len(given[0]))
-    ours, theirs = ([Counter(row for each in every for row in each[part]) for part in parts] for every in (given, own))
-    telling = any(len(rows) == expected.total() for rows in theirs)
-    fewer = telling and all(one <= other for one, other in zip(ours, theirs, strict=True))
-    return others, others if len(parts) > 1 and (fewer or ours == theirs) else None
+    return sum((whole - expected).values())
 
 
 def _changed(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
@@ -179,7 +177,8 @@ def _is_rounded(given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[
 def _number(row: Any) -> int:
     import numpy as np
 
-    return _hashed(data_of(np.asarray(row)))
+    # Who pads a row does so with zeros, and each replica may pad its own batch.
+    return _hashed(data_of(np.asarray(row)).rstrip(b"\0"))
 
 
 def _hashed(content: bytes) -> int:

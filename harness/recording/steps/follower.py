@@ -5,6 +5,7 @@ So what the step leaves follows from what the run's step had, and from nothing t
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -19,17 +20,25 @@ from harness.evidence.steps import (
     RunEvidence,
     RunStep,
     StepPlace,
-    Stored,
 )
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
-from harness.recording.steps.draw_checks import DrawSource, Repeats
+from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_each, is_alike
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.protocol import Variables
-from harness.recording.steps.replay_values import per_replica, with_replay_values
-from harness.recording.steps.row_joins import NotJoinable, joined_draw, joined_rows, repeated_rows, same_rows, sizes_of
+from harness.recording.steps.replay_values import with_replay_values
+from harness.recording.steps.row_joins import (
+    NotJoinable,
+    joined_draw,
+    joined_rows,
+    known_sizes,
+    repeated_rows,
+    same_rows,
+    sizes_of,
+)
+from harness.recording.steps.row_parts import numbers_of_rows
 from harness.recording.steps.state import copies_of, held_by, set_to, values_of
 from harness.recording.watch.places import Places
 
@@ -250,7 +259,7 @@ class Follower:
         """Those that this process was given itself, where it reports the run's."""
         return self._ids.own(reported) or reported
 
-    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> list[Any]:
+    def given(self, run: int, leaves: Mapping[int, Sequence[Sequence[Any]]]) -> list[list[Sequence[Any]]]:
         """The examples of all replicas; or to each replica its own, again and again."""
         found = [
             self._given_to(
@@ -258,26 +267,34 @@ class Follower:
             )
             for replica in range(self._replicas)
         ]
-        return found[0] if self._replicas == 1 else list(map(per_replica, zip(*found, strict=True)))
+        return list(map(list, zip(*found, strict=True)))
 
-    def _given_to(self, run: int, replica: int, leaves: Mapping[int, Any]) -> list[Any]:
-        places, own = [StepPlace(GIVEN, run, number) for number in leaves], list(leaves.values())
+    def _given_to(self, run: int, replica: int, leaves: Mapping[int, Sequence[Any]]) -> list[Sequence[Any]]:
+        places = [StepPlace(GIVEN, run, number) for number in leaves]
+        by_leaf = list(itertools.pairwise(itertools.accumulate(map(len, leaves.values()), initial=0)))
 
         def recall(*values: Any) -> list[Any]:
-            found = [self._rows(place, replica, value) for place, value in zip(places, values, strict=True)]
+            own = [values[first:last] for first, last in by_leaf]
+            found = [self._rows(place, replica, parts) for place, parts in zip(places, own, strict=True)]
             trains = self._evaluated is None and (self._step is None or self._step.trained)
-            if not trains and same_rows(found, values):
+            ours, theirs = list(map(numbers_of_rows, found)), list(map(numbers_of_rows, own))
+            if not trains and same_rows(ours, theirs):
                 return list(values)  # what an evaluation gives back is in the order of what it was given
             if self._is_compared and self._replicas == 1:
-                rows = [k for k, value in enumerate(values) if value.ndim]
-                self._compare([found[k] for k in rows], [values[k] for k in rows])
-                for number, given, value in zip(leaves, found, values, strict=True):
+                rows = [k for k, value in enumerate(theirs) if value.ndim]
+                self._compare([ours[k] for k in rows], [theirs[k] for k in rows])
+                for number, given, value in zip(leaves, ours, theirs, strict=True):
                     self._ids.add(number, given, value)
-            return found
+            return list(itertools.chain(*found))
 
-        shapes = [self._shape_of(place, replica, ours) for place, ours in zip(places, own, strict=True)]
-        found = with_replay_values(own, recall, shapes=shapes)
-        return [value if self._noise is None else self._noise.of_data(value) for value in found]
+        shapes = [
+            self._shape_of(place, replica, part, number)
+            for place, parts in zip(places, leaves.values(), strict=True)
+            for number, part in enumerate(parts)
+        ]
+        flat = with_replay_values(list(itertools.chain(*leaves.values())), recall, shapes=shapes)
+        noisy = [value if self._noise is None else self._noise.of_data(value) for value in flat]
+        return [noisy[first:last] for first, last in by_leaf]
 
     @property
     def _is_compared(self) -> bool:
@@ -287,44 +304,48 @@ class Follower:
     def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
         if self._step is None or self._step.original is not None:  # which are not its own in turn
             return
-        found, before = self._all_examples.add(given, own), self._examples
+        found, before = self._all_examples.add(self._index, given, own), self._examples
         if found is not None and before is not None:
-            mixed = None if before.mixed is None or found.mixed is None else before.mixed + found.mixed
-            found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others, mixed)
+            found = GivenSeen(before.rows + found.rows, before.own + found.own, before.others + found.others)
         self._examples = found or before
 
-    def _shape_of(self, place: StepPlace, replica: int, own: Any) -> Any:
+    def _shape_of(self, place: StepPlace, replica: int, own: Any, part: int) -> Any:
         """What is known of the shape of the examples of all replicas before there are any."""
         import tensorflow as tf
 
         shape = tf.TensorShape(own.shape)
+        if not shape.rank:
+            return shape
 
-        def is_own(step: RunStep) -> bool:
-            """Whether they are as many as this process has itself."""
+        def known(step: RunStep) -> list[int | None]:
             passed = self._of_all(step, place) if self._replicas == 1 else [step.of(place, replica)] * self._times
-            parts = [each[0][1].arrays[0].shape for each in passed if each]
-            return not parts or not shape.rank or shape[0] is None or sum(part[0] for part in parts) == shape[0]
+            return known_sizes(shape.as_list(), [each[0][1].arrays[part].shape for each in passed if each])
 
         if self._pending is not None:
-            self._assume(is_own, answer=True)
+            self._assume(known, answer=shape.as_list())
             return shape
-        if is_own(self._step or self._evidence.step(self._index + 1)):
-            return shape
-        return tf.TensorShape([None]).concatenate(shape[1:])
+        found = known(self._step or self._evidence.step(self._index + 1))
+        uneven = self._evidence.uneven_axes(place, part)
+        return tf.TensorShape([None if axis in uneven else size for axis, size in enumerate(found)])
 
-    def _rows(self, place: StepPlace, replica: int, own: Any) -> Any:
+    def _rows(self, place: StepPlace, replica: int, own: Sequence[Any]) -> Sequence[Any]:
         with self._lock:
             passed = self._next(place, replica)
             if passed is None:
                 return own
             try:
-                rows = [reader.array(each.arrays[0]) for reader, each in passed]
-                if self._replicas == 1:
-                    return joined_rows(rows, own)
-                return rows[0] if self._is_whole(place) else repeated_rows(rows)
+                return [
+                    self._of_replicas(place, [reader.array(each.arrays[k]) for reader, each in passed], value)
+                    for k, value in enumerate(own)
+                ]
             except NotJoinable as why:
                 self._set_apart(str(why))
                 return own
+
+    def _of_replicas(self, place: StepPlace, rows: Sequence[Any], own: Any) -> Any:
+        if self._replicas == 1:
+            return joined_rows(rows, own)
+        return rows[0] if self._is_whole(place) else repeated_rows(rows)
 
     def _is_whole(self, place: StepPlace) -> bool:
         """Whether all replicas were given the same, such as anchors: shares may be so by chance, but not again."""
@@ -363,7 +384,7 @@ class Follower:
             return [passed[count]] * self._times if count < len(passed) else None
         replicas = self._of_all(step, place)
         often, rest = divmod(max(map(len, replicas), default=0), step.calls(place.run))
-        if own and often > 1 and not rest and _of_one_each(replicas, own):
+        if own and often > 1 and not rest and are_of_one_each(replicas, own):
             call, within = divmod(count, often * len(replicas))
             found = [each[call * often :][within % often :] for each in replicas[within // often :][:1]]
         else:
@@ -471,26 +492,9 @@ class Follower:
             if each.operation != source.operation:
                 raise NotJoinable(f"the run draws by {each.operation} where one replica draws by {source.operation}")
             for stored, own in zip(each.parameters, parameters, strict=False):
-                if not _is_alike(reader, stored, own):
+                if not is_alike(reader, stored, own):
                     self._draws_seen[source.unlike(reader.array(stored), own)] = None
                     raise NotJoinable(f"the run draws by {source.operation} from another distribution than one replica")
 
     def close(self) -> None:
         """Nothing is left behind."""
-
-
-def _of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]], own: Sequence[Any]) -> bool:
-    """Whether each draw of a replica has the shape of one draw of one replica, so that they are no parts of it."""
-    import numpy as np
-
-    shapes = [np.shape(each) for each in own]
-    return all([stored.shape for stored in each.arrays] == shapes for passed in replicas for _, each in passed)
-
-
-def _is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:
-    """Whether a parameter of a distribution is the same, as far as it is one number for all examples."""
-    import numpy as np
-
-    if stored.shape or np.ndim(own):
-        return True
-    return bool(np.allclose(reader.array(stored).astype(float), np.asarray(own).astype(float), rtol=1e-3))

@@ -113,16 +113,16 @@ class Steps(Protocol):
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """The ids of examples that a step had in this process, of those that the program reports."""
 
-    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> list[Any] | None:
+    def given(self, run: int, leaves: Mapping[int, Sequence[Sequence[Any]]]) -> list[list[Sequence[Any]]] | None:
         """A call of `Strategy.run` gives its replicas examples.
 
         Args:
             run: its number within the step.
             leaves: by its number among the leaves of the arguments, what each local replica gets of one that holds
-                examples.
+                examples, as `harness.recording.steps.row_parts.row_parts`.
 
         Returns:
-            What is to be given in place of each leaf; None where it stays as it is.
+            For each leaf the parts that each replica is to be given in its place; None where it stays as it is.
         """
 
     def drawn(

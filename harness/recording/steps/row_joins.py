@@ -14,7 +14,16 @@ from harness.evidence.steps.store import data_of
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["NotJoinable", "joined_draw", "joined_rows", "repeated_rows", "rows_axis", "same_rows", "sizes_of"]
+__all__ = [
+    "NotJoinable",
+    "joined_draw",
+    "joined_rows",
+    "known_sizes",
+    "repeated_rows",
+    "rows_axis",
+    "same_rows",
+    "sizes_of",
+]
 
 Parts = Sequence["np.ndarray[Any, Any]"]
 
@@ -65,6 +74,15 @@ def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
         raise NotJoinable("replicas were given arrays of other ranks")
     return np.concatenate(_padded(parts), 0)
+
+
+def known_sizes(own: Sequence[int | None], parts: Sequence[Sequence[int]]) -> list[int | None]:
+    """What is known of the shape of joined rows: the sizes of `own`, where those of all parts together are the same."""
+    if not parts or any(len(part) != len(own) for part in parts):
+        return list(own)
+    rows, *others = zip(*parts, strict=True)
+    joined = [sum(rows), *map(max, others)]
+    return [size if size == other else None for size, other in zip(own, joined, strict=True)]
 
 
 def repeated_rows(parts: Parts) -> np.ndarray[Any, Any]:

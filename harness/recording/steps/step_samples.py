@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 import time
 from collections import deque
@@ -90,10 +91,10 @@ class SampleWriter(RunEvidenceWriter):
             self._took.append(time.perf_counter() - self._at)
             self._lasted.append(self._at - before)
 
-    def given(self, run: int, leaves: Mapping[int, Sequence[Any]]) -> None:
+    def given(self, run: int, leaves: Mapping[int, Sequence[Sequence[Any]]]) -> None:
         """Keep what each replica was given if the step is left, and digest it at every step."""
         super().given(run, leaves)
-        by_replica = zip(*leaves.values(), strict=False)
+        by_replica = [list(itertools.chain(*leaf)) for leaf in zip(*leaves.values(), strict=False)]
         self._deliver_digests(lambda: list(map(digest_of_examples, by_replica)))
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:

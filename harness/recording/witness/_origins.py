@@ -48,6 +48,8 @@ def has_rows(value: Any) -> bool:
 
     if isinstance(value, np.ndarray):
         return value.ndim > 0
+    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        return True
     return isinstance(value, tf.Tensor) and bool(value.shape.rank) and value.dtype not in (tf.resource, tf.variant)
 
 
@@ -58,6 +60,9 @@ def comes_from_outside(computed: ComputedValues, value: Any) -> bool:
 
     if isinstance(value, np.ndarray):
         return value.ndim > 0
+    if isinstance(value, (tf.RaggedTensor, tf.SparseTensor)):
+        dense = tf.nest.flatten(value, expand_composites=True)
+        return all(comes_from_outside(computed, each) for each in dense)
     if not isinstance(value, tf.Tensor) or value.dtype in (tf.resource, tf.variant):
         return False
     if not tf.is_symbolic_tensor(value):

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.steps.replay_values import per_replica
+from harness.recording.steps.row_parts import composed, row_parts
 from harness.recording.witness._origins import comes_from_outside, has_rows
 from harness.recording.witness._step_events import InRun
 from harness.recording.witness.protocol import WitnessState
@@ -69,19 +71,19 @@ def _given(gathered: WitnessState, strategy: Any, run: int, arguments: Any) -> A
     local = [
         strategy.experimental_local_results(each) if wanted else () for each, wanted in zip(flat, told, strict=True)
     ]
-    leaves = {
-        number: parts
-        for number, parts in enumerate(local)
-        if parts and all(comes_from_outside(gathered.computed, part) for part in parts)
+    examples = {
+        number: batches
+        for number, batches in enumerate(local)
+        if batches and all(comes_from_outside(gathered.computed, batch) for batch in batches)
     }
-    if not leaves:
+    if not examples:
         return arguments
     with gathered.silent(), record.stop_recording():
-        found = steps.given(run, leaves)
-    if found is None:
-        return arguments
-    for place, value in zip(leaves, found, strict=True):
-        flat[place] = value
+        found = steps.given(run, {number: list(map(row_parts, batches)) for number, batches in examples.items()})
+        for (number, batches), given in zip(examples.items(), found or (), strict=False):
+            like = batches if len(batches) == len(given) else batches * len(given)
+            values = list(map(composed, like, given))
+            flat[number] = values[0] if len(values) == 1 else per_replica(values)
     return tf.nest.pack_sequence_as(arguments, flat)
 
 
