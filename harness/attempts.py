@@ -29,8 +29,9 @@ from harness.judgement import judge, task_summaries
 from harness.judging.assumptions import without_judgement
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import SingleWorkerScript
-from harness.judging.conditions import DRAWN_DATA, OWN, not_drawn, shown
+from harness.judging.conditions import DRAWN_DATA, OWN, shown
 from harness.judging.culprit.protocol import Looked
+from harness.judging.drawn_data import draws_in_data, is_settled, not_drawn, with_data_of
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
@@ -48,6 +49,7 @@ from harness.judging.per_replica import (
     unfollowed,
 )
 from harness.judging.repeated_draws import repeated_draws
+from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside, unsteady
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.recording.scripts import NO_STRATEGY
@@ -71,20 +73,12 @@ Tasks = dict[str, dict[str, Any]]
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
-_OUTSIDE = (
-    "the run differs from one device, and its closures read, or draw, outside of strategy.run, where it is not known "
-    "what a worker had. Call strategy.run in what is scheduled, with the examples as its arguments"
-)
 _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
-_COUNTS = {"steps_match_reference", "examples_match_reference", "examples_in_turn"}
-_UNSTEADY = (
-    "which steps are done, or which examples they have, follows from a clock or from random numbers without a seed: "
-    "one device does otherwise another time"
-)
-_STEADY = "Give the program a number of steps, and seeds, for the time of the verification"
+_FIXED_SECONDS, _FIXED_TIMES = 15.0, 3.0
+"""How long a run with fixed draws may take beside the run itself."""
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server", "dtensor")
 
 
@@ -287,6 +281,30 @@ class JudgedAttempt:
             verdict = self.judged(reference, verdict.tasks)
         return verdict, reference
 
+    def by_drawn_data(self, verdict: Verdict, reference: Reference) -> Verdict:
+        """A consistent verdict on examples that one device does not draw, with what more is known of these."""
+        if self.changes is None and draws_in_data(self.first):
+            phase("running it again, with one number for all that its datasets draw")
+            # A loop may wait for another number.
+            within = min(self.asked.timeout, _FIXED_SECONDS + _FIXED_TIMES * (time.monotonic() - self.began))
+            asked = dataclasses.replace(self.asked, timeout=within)
+            told = dataclasses.replace(self.program, fixed_draws=True)
+            with scratch("fixed") as place, contextlib.suppress(LockstepError):
+                again = dataclasses.replace(self, program=told, directory=place, asked=asked)
+                fixed, other = again.by_ties(*again.by_one_replica(task_summaries(again.run())))
+                if other.follows:
+                    known = is_settled(fixed)
+                    return with_data_of(verdict, fixed) if known else again.unless_drawn(verdict, other)
+        return self.unless_drawn(verdict, reference)
+
+    def unless_drawn(self, verdict: Verdict, reference: Reference) -> Verdict:
+        """A verdict that is not judged where the run's examples are not one device's however that draws."""
+        with contextlib.suppress(LockstepError):  # then nobody knows
+            if (why := not_drawn(reference.trace, self.drawn_apart())) is not None:
+                others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
+                return dataclasses.replace(verdict, conditions=others, abstained=why)
+        return verdict
+
     def made_up_for(self, verdict: Verdict, reference: Reference) -> str | None:
         """Why a verdict is not to be believed: one device that follows nothing trains what the run has trained."""
         if not is_in_question(verdict, self.first):
@@ -425,19 +443,6 @@ def verdict_of(
         return abstained(f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}")
 
 
-def _is_outside(verdict: Verdict, evidence: RunEvidence) -> bool:
-    """Whether what differs may follow from what a coordinator's closures have had outside of `Strategy.run`."""
-    broken = {law.law for law in verdict.judgements if law.status == "broken"}
-    steps = itertools.takewhile(lambda step: step.is_there, map(evidence.step, itertools.count(1)))
-    of_workers = (step for step in steps if step.worker is not None)
-    return bool(broken) and "updates_counted" not in broken and not all(step.is_given for step in of_workers)
-
-
-def _differs_by_counts(verdict: Verdict) -> bool:
-    """Whether only the number of steps is wrong, or which examples they have."""
-    return {law.law for law in verdict.judgements if law.status == "broken"} <= _COUNTS
-
-
 def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
     """The verdict on a run that has left its evidence, and what it was held against.
 
@@ -455,10 +460,10 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
     if attempt.changes is not None and reference.follows:
         again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
         verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))
-    if verdict.outcome == "inconsistent" and _differs_by_counts(verdict) and reference.follows:
+    if verdict.outcome == "inconsistent" and differs_by_counts(verdict) and reference.follows:
         with contextlib.suppress(LockstepError):  # then nobody knows
             if (where := attempt.unsteady(reference)) is not None:
-                return without_judgement(verdict, f"{_UNSTEADY} ({where}). {_STEADY}"), reference
+                return without_judgement(verdict, unsteady(where)), reference
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
         packed = verdict.explanation is not None and verdict.explanation.rule == COPIES_PACKED  # by the program itself
@@ -468,13 +473,10 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
         with contextlib.suppress(LockstepError):  # then nothing more is known
             if (why := attempt.made_up_for(verdict, reference)) is not None:
                 return without_judgement(verdict, why), reference
-    if case.ps and reference.follows and _is_outside(verdict, attempt.evidence):
-        return without_judgement(verdict, _OUTSIDE), reference
+    if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
+        return without_judgement(verdict, OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
-        with contextlib.suppress(LockstepError):  # then nobody knows
-            if (why := not_drawn(reference.trace, attempt.drawn_apart())) is not None:
-                others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
-                return dataclasses.replace(verdict, conditions=others, abstained=why), reference
+        return attempt.by_drawn_data(verdict, reference), reference
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
     return _by_what_is_own(attempt, verdict, reference, tasks), reference

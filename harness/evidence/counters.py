@@ -38,7 +38,7 @@ class GivenSeen(msgspec.Struct, frozen=True):
         changed: how many are one device's but for a part, the same ones each time that they come.
         again: a number of examples, how many of so many of the run had come before, and how many of so many of one
             device, if these are fewer than chance can tell; zeros otherwise.
-        number: tells all examples of one device from others; 0 where their shapes are not alike.
+        number: tells all examples of one device from others, in any order; 0 where their shapes are not alike.
         sizes: of several steps, how many examples the run and one device have where these first differ; else zeros.
     """
 

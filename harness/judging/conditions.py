@@ -36,7 +36,6 @@ __all__ = [
     "by_proof",
     "conditions_of",
     "given",
-    "not_drawn",
     "shown",
 ]
 
@@ -44,7 +43,6 @@ EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_exam
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
 REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
-_OTHER = "the run was given examples that one device is not given"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 SHUFFLED = "shuffle_before_shard"
@@ -120,31 +118,6 @@ def _drawn(reference: RunTrace, *, compared: bool) -> Iterator[Condition]:
         return
     steps = "1 step" if others == 1 else f"{others} steps"
     yield Condition(DRAWN_DATA, f"the run's own examples at {steps}, which one device does not draw")
-
-
-def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
-    """Why the run's examples are other ones by more than what was drawn; None if that may be all.
-
-    Args:
-        reference: which followed the run.
-        again: that with other seeds and on another day.
-    """
-    if lines := tuple(filter(None, reference.clients[0].counters.tables)):
-        return f"{_OTHER}: they may follow from a table, which the training writes ({shown(lines)})"
-    first, other = (trace.clients[0].counters.all_examples for trace in (reference, again))
-    if first is None or other is None or not first.number or first.number != other.number:
-        return None
-    if lines := tuple(filter(None, reference.clients[0].counters.by_replica)):
-        return (
-            f"{_OTHER}: the program makes them for each replica by its number ({shown(lines)}). Make them once for the "
-            "global batch and give each replica its rows, or draw them within the step"
-        )
-    return (
-        f"{_OTHER} however it draws: they follow from something that is no variable, such as a table, a queue or a "
-        "number in Python, or that only other workers have. Keep it in a variable, and with the checkpoint if it is to "
-        "outlive a restart; or report the ids of examples with `record`. Workers that read files of their own may make "
-        "other examples of them: try `AutoShardPolicy.DATA`"
-    )
 
 
 def by_proof(law: Judgement, proof: Proof | None) -> Condition | None:

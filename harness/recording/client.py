@@ -23,6 +23,7 @@ from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import DatasetDraws, mend_seeds, own_shuffles, seeded_generators
+from harness.recording.fixed_draws import fixed_draws
 from harness.recording.serial_closures import serial_closures
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
@@ -166,6 +167,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         work = stack.enter_context(working(strategy))
         if noise is not None:
             stack.enter_context(noise.active())
+        stack.enter_context(fixed_draws(program.fixed_draws))
         in_data = stack.enter_context(own_shuffles(client)) if case.family.draws_apart else DatasetDraws()
         stack.enter_context(as_reference(assignment))
         if assignment.replicas > 1:
@@ -180,7 +182,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     recorded = recorder.recorded_variables()
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
-    draws = {"unseeded": drawn.times, "dataset_draws": in_data.times}
+    draws = {"unseeded": drawn.times, "dataset_draws": 0 if program.fixed_draws else in_data.times}
     recorder.close(scheduled=closures.count, retried=closures.retried, **draws, work=done, placement=placed)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 

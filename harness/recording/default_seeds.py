@@ -13,8 +13,9 @@ from typing import Any
 from unittest import mock
 
 from harness.recording.patches import patched
+from harness.recording.random_operations import random_operations
 
-__all__ = ["DatasetDraws", "UnseededDraws", "mend_seeds", "own_shuffles", "seeded_generators"]
+__all__ = ["DatasetDraws", "Tracing", "UnseededDraws", "mend_seeds", "own_shuffles", "seeded_generators"]
 
 
 @dataclass
@@ -98,7 +99,7 @@ def own_shuffles(client: int) -> Iterator[DatasetDraws]:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import random_seed as seeds_of_operations
 
-    offset, tracing, drawn = client, _Tracing(), DatasetDraws()
+    offset, tracing, drawn = client, Tracing(), DatasetDraws()
 
     def of_datasets(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(seed: Any) -> Any:
@@ -110,7 +111,6 @@ def own_shuffles(client: int) -> Iterator[DatasetDraws]:
     def of_operations(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(op_seed: Any) -> Any:
             first, second = get_seed(op_seed)
-            drawn.times += tracing.function
             own = _shuffles() and op_seed is None and second is not None and tracing.function
             return (first, second + offset) if own else (first, second)
 
@@ -129,10 +129,23 @@ def own_shuffles(client: int) -> Iterator[DatasetDraws]:
         stack.enter_context(patched(seeds_of_operations, "get_seed", of_operations))
         stack.enter_context(patched(StructuredFunctionWrapper, "__init__", tracing.noted))
         stack.enter_context(patched(context, "set_global_seed", own_global_seed))
+        for module, name in random_operations():
+            stack.enter_context(patched(module, name, _counted(tracing, drawn)))
         yield drawn
 
 
-class _Tracing(threading.local):
+def _counted(tracing: Tracing, drawn: DatasetDraws) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def around(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def counted_draw(*args: Any, **options: Any) -> Any:
+            drawn.times += tracing.function
+            return draw(*args, **options)
+
+        return counted_draw
+
+    return around
+
+
+class Tracing(threading.local):
     """Whether this thread traces a function of a dataset."""
 
     function = False

@@ -39,6 +39,7 @@ class Program:
         origin: the function as `FILE.py:FUNCTION` with an absolute path, None where no other Python can find it so.
         variables: of the environment that its processes begin with, since its file sets them before it imports
             TensorFlow.
+        fixed_draws: whether functions of its datasets draw one and the same number.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Program:
     script: Script | None = None
     origin: str | None = None
     variables: tuple[tuple[str, str], ...] = ()
+    fixed_draws: bool = False
 
     @property
     def task_environ(self) -> dict[str, str]:

@@ -11,7 +11,8 @@ import pytest
 from harness.evidence.counters import Counters, GivenSeen, PartMix
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import Array, DrawSeen, RunTrace, Seen, SeenVariable, Start, merge
-from harness.judging.conditions import conditions_of, not_drawn
+from harness.judging.conditions import conditions_of
+from harness.judging.drawn_data import not_drawn
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
 from harness.judging.per_replica import settled
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance

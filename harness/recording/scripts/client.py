@@ -39,6 +39,7 @@ from harness.recording.client import (
 from harness.recording.clock import moved_clock
 from harness.recording.default_seeds import DatasetDraws, own_shuffles, seeded_generators
 from harness.recording.file_access import note_files
+from harness.recording.fixed_draws import fixed_draws
 from harness.recording.noise import Noise
 from harness.recording.patches import patched
 from harness.recording.placement import placement_of
@@ -240,6 +241,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(moved_clock(assignment.ahead, assignment.rate))
         number = case.clients.index(task_name())
         drawn = stack.enter_context(seeded_generators(assignment.seed, number, apart=assignment.apart))
+        stack.enter_context(fixed_draws(program.fixed_draws))
         at_end = _around(session, assignment, trace.parent, stand_ins, witness)
         stack.enter_context(adopt_strategy(session.built, stand_ins.line))
         stack.enter_context(unscoped_named(stand_ins))
@@ -260,7 +262,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         which = "MultiWorkerMirroredStrategy" if alone else "Strategy"
         raise BuildsNoStrategy(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")
     done, placed = session.work.counted([]), session.placement()
-    draws = {"unseeded": drawn.times, "dataset_draws": session.in_data.times}
+    draws = {"unseeded": drawn.times, "dataset_draws": 0 if program.fixed_draws else session.in_data.times}
     recorder.close(**draws, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
 

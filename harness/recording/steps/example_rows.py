@@ -98,7 +98,7 @@ class ExampleRows:
             tuple(part_mixes(steps, given, own)) if others else (),
             _changed(given, own) if others and alike else 0,
             _again(given, own),
-            _hashed(repr(own).encode()) if alike else 0,
+            _number_of_all(own) if alike else 0,
         )
 
 
@@ -179,6 +179,11 @@ def _number(row: Any) -> int:
 
     # Who pads a row does so with zeros, and each replica may pad its own batch.
     return _hashed(data_of(np.asarray(row)).rstrip(b"\0"))
+
+
+def _number_of_all(batches: Sequence[_Rows]) -> int:
+    """The same for the same examples in whatever order."""
+    return _hashed(repr(sorted(row for each in batches for row in zip(*each, strict=True))).encode())
 
 
 def _hashed(content: bytes) -> int:

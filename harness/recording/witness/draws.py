@@ -1,40 +1,25 @@
 """What replicas draw at random: each random operation of TensorFlow's in the function that they run.
 
-An operation is known by its function in TensorFlow's generated modules, which all Python code calls, eagerly and in a
-graph. What these give is told to `gathered.steps`, and the program gets what that answers.
+What these give is told to `gathered.steps`, and the program gets what that answers.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import inspect
-import re
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.evidence.steps import DRAWN, StepPlace
 from harness.recording.patches import patched
+from harness.recording.random_operations import SHUFFLES, random_operations
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active", "operations"]
+__all__ = ["active"]
 
-_MODULES = (
-    "gen_random_ops",
-    "gen_stateless_random_ops",
-    "gen_stateless_random_ops_v2",
-    "gen_stateful_random_ops",
-    "gen_candidate_sampling_ops",
-    "gen_image_ops",
-)
-_NO_DRAWS = re.compile(r"_get_alg|_get_key_counter|_skip|_grad$|compute_accidental_hits|_eager_fallback$|^_")
-_DRAWS = re.compile(
-    r"random|multinomial|truncated_normal|stateful_|non_deterministic|candidate_sampler|shuffle|sample_"
-)
 _NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
-_SHUFFLES = ("random_shuffle", "stateless_shuffle")
 
 
 @contextlib.contextmanager
@@ -48,20 +33,10 @@ def active(gathered: WitnessState) -> Iterator[None]:
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
         stack.enter_context(patched(random_seed, "get_seed", _seeding(gathered, seeds := threading.local())))
         stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
-        for module, name in operations():
-            around = _shuffling if name in _SHUFFLES else _drawing
+        for module, name in random_operations():
+            around = _shuffling if name in SHUFFLES else _drawing
             stack.enter_context(patched(module, name, around(gathered, name, seeds)))
         yield
-
-
-def operations() -> Iterator[tuple[Any, str]]:
-    """The functions of all random operations, each where it is defined."""
-    for place in _MODULES:
-        module = importlib.import_module(f"tensorflow.python.ops.{place}")
-        for name, function in list(vars(module).items()):
-            ours = inspect.isfunction(function) and name.islower() and _DRAWS.search(name)
-            if ours and not _NO_DRAWS.search(name):
-                yield module, name
 
 
 def _replica(gathered: WitnessState) -> int | None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from harness.recording.layouts import is_laid_out, local_shards
 from harness.recording.patches import patched
+from harness.recording.random_operations import random_operations
 from harness.recording.watch.places import Places
-from harness.recording.witness.draws import operations
 from harness.recording.witness.protocol import WitnessState
 from harness.subject.strategies.dtensor import MeshStrategy
 
@@ -39,7 +39,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
         draws = _Draws(gathered, gathered.strategy.mesh)
         stack.enter_context(patched(polymorphic_function.Function, "__call__", draws.calling))
         stack.enter_context(patched(tf.GradientTape, "gradient", draws.differentiating))
-        for module, name in operations():
+        for module, name in random_operations():
             stack.enter_context(patched(module, name, draws.drawing))
         yield
 

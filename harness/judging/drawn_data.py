@@ -1,0 +1,70 @@
+"""Examples that one device draws otherwise: whether draws are all that makes them differ.
+
+A run in which the functions of all datasets draw one and the same number answers. Where it does not, because an order
+is drawn as well or other things than operations of TensorFlow draw, one device is asked what it draws another time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from harness.evidence.trace import RunTrace
+from harness.judging.conditions import DRAWN_DATA, shown
+from harness.judging.verdict import Verdict
+
+__all__ = ["draws_in_data", "is_settled", "not_drawn", "with_data_of"]
+
+_DATA = ("examples_match_reference", "rows_whole", "examples_in_turn")
+_OTHER = "the run was given examples that one device is not given"
+_FIXED = (
+    "which examples replicas are given was judged by another run, in which all datasets draw one and the same number"
+)
+
+
+def draws_in_data(run: RunTrace) -> bool:
+    """Whether functions of datasets draw."""
+    return any(client.counters.dataset_draws for client in run.clients)
+
+
+def is_settled(fixed: Verdict) -> bool:
+    """Whether a verdict on a run with fixed draws knows its examples: they are one device's, or they are wrong."""
+    return _is_wrong(fixed) or all(each.code != DRAWN_DATA for each in fixed.conditions)
+
+
+def _is_wrong(fixed: Verdict) -> bool:
+    return any(law.law in _DATA and law.status == "broken" for law in fixed.judgements)
+
+
+def with_data_of(verdict: Verdict, fixed: Verdict) -> Verdict:
+    """A verdict with what that on a run with fixed draws says of its examples."""
+    if not _is_wrong(fixed):
+        return verdict
+    known = {law.law: law for law in fixed.judgements if law.law in _DATA}
+    laws = tuple(known.get(law.law, law) for law in verdict.judgements)
+    more = tuple(law for name, law in known.items() if all(name != each.law for each in verdict.judgements))
+    return dataclasses.replace(verdict, judgements=(*laws, *more), notes=(*verdict.notes, _FIXED))
+
+
+def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
+    """Why the run's examples are other ones by more than what was drawn; None if that may be all.
+
+    Args:
+        reference: which followed the run.
+        again: that with other seeds and on another day.
+    """
+    if lines := tuple(filter(None, reference.clients[0].counters.tables)):
+        return f"{_OTHER}: they may follow from a table, which the training writes ({shown(lines)})"
+    first, other = (trace.clients[0].counters.all_examples for trace in (reference, again))
+    if first is None or other is None or not first.number or first.number != other.number:
+        return None
+    if lines := tuple(filter(None, reference.clients[0].counters.by_replica)):
+        return (
+            f"{_OTHER}: the program makes them for each replica by its number ({shown(lines)}). Make them once for the "
+            "global batch and give each replica its rows, or draw them within the step"
+        )
+    return (
+        f"{_OTHER} however it draws: they follow from something that is no variable, such as a table, a queue or a "
+        "number in Python, or that only other workers have. Keep it in a variable, and with the checkpoint if it is to "
+        "outlive a restart; or report the ids of examples with `record`. Workers that read files of their own may make "
+        "other examples of them: try `AutoShardPolicy.DATA`"
+    )

@@ -1,0 +1,109 @@
+"""Examples that each worker draws for itself: what draws hide is judged by a run in which all draw the same number."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness import Program, verify
+from harness.judging.conditions import DRAWN_DATA, ORDER, Condition
+from harness.judging.drawn_data import is_settled, with_data_of
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.verdict import Verdict
+
+
+def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = False, classes: int = 24) -> None:
+    """Two epochs over shards of 24 examples with noise, which each worker draws for itself."""
+    import tensorflow as tf
+
+    features = tf.random.stateless_normal([24, 4], (1, 2))
+    labels = tf.cast(tf.range(24) % classes, tf.float32)[:, None] / 24.0
+    with strategy.scope():
+        w = tf.Variable(tf.fill([4, 1], 0.1), aggregation=tf.VariableAggregation.SUM)
+
+    def noisy(row: Any, label: Any) -> Any:
+        noise = tf.random.normal([4], stddev=0.1)
+        if rejects:
+            noise = tf.while_loop(lambda drawn: drawn[0] < 0.4, lambda _: tf.random.normal([4]), [noise])[0]
+        return row + noise, label
+
+    def data(context: Any) -> Any:
+        shard, size = context.input_pipeline_id, context.get_per_replica_batch_size(8)
+        told = tf.roll(labels, shard, axis=0) if mistake == "labels" else labels
+        moved = features + 0.5 * shard if mistake == "features" else features
+        read = 0 if mistake == "shard" else shard
+        every = tf.data.Dataset.from_tensor_slices((moved, told)).shard(context.num_input_pipelines, read)
+        return every.shuffle(12).map(noisy).batch(size).repeat()
+
+    def replica_step(batch: Any) -> Any:
+        rows, label = batch
+        with tf.GradientTape() as tape:
+            losses = tf.reduce_sum((rows @ w - label) ** 2, axis=1)
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=8)
+        w.assign_sub(0.05 * tape.gradient(loss, w))
+        return loss
+
+    @tf.function
+    def step(batch: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, (batch,)), axis=None)
+
+    batches = iter(strategy.distribute_datasets_from_function(data))
+    for _ in range(6):
+        record.step(loss=step(next(batches)), variables=[w])
+
+
+@pytest.mark.parametrize(
+    ("mistake", "law"),
+    [
+        ("", None),
+        ("labels", "rows_whole"),
+        pytest.param("features", "rows_whole", marks=pytest.mark.full),
+        pytest.param("shard", "examples_match_reference", marks=pytest.mark.full),
+    ],
+)
+def test_what_is_wrong_with_examples_is_found_beside_noise(mistake: str, law: str | None) -> None:
+    """The noise makes other examples of all of them."""
+    verdict = verify(Program.of(functools.partial(_augmented, mistake=mistake)), "multi_worker-2")
+    assert next((each.law for each in verdict.findings), None) == law, str(verdict)
+    assert verdict.outcome == ("inconsistent" if law else "consistent")
+    assert [each.code for each in verdict.conditions] == [DRAWN_DATA]
+
+
+@pytest.mark.full
+def test_features_that_one_worker_changes_are_not_taken_for_drawn() -> None:
+    """Where no label tells which ones they are: one device draws none of them, by whatever seed."""
+    program = Program.of(functools.partial(_augmented, mistake="features", classes=4))
+    verdict = verify(program, "multi_worker-2")
+    assert verdict.outcome == "abstained", str(verdict)
+    assert not verdict.conditions
+
+
+@pytest.mark.full
+def test_a_loop_that_waits_for_another_number_is_ended() -> None:
+    """Then only other draws of one device tell."""
+    verdict = verify(Program.of(functools.partial(_augmented, rejects=True)), "multi_worker-2")
+    assert verdict.outcome == "consistent", str(verdict)
+    assert verdict.seconds < 90.0
+
+
+def _verdict(*laws: Judgement, code: str = DRAWN_DATA) -> Verdict:
+    return replace(Verdict("train", "multi_worker-2", laws), conditions=(Condition(code, "given"),))
+
+
+def test_a_run_with_fixed_draws_settles_examples_unless_it_has_others_too() -> None:
+    """What it has found wrong is wrong of the run; all other laws stay those of the run."""
+    held = Judgement("rows_whole", "held", compared=1)
+    broken = Judgement("rows_whole", "broken", findings=(Finding("rows_whole", "mixed"),))
+    loss = Judgement("loss_matches_reference", "held", compared=1)
+    wrong_loss = replace(loss, status="broken", findings=(Finding("loss_matches_reference", "by noise"),))
+    assert not is_settled(_verdict(held))
+    assert is_settled(_verdict(held, code=ORDER))
+    assert is_settled(_verdict(broken))
+    verdict = _verdict(held, loss)
+    assert with_data_of(verdict, _verdict(held, wrong_loss, code=ORDER)) == verdict
+    found = with_data_of(verdict, _verdict(broken, wrong_loss))
+    assert found.judgements == (broken, loss)
+    assert with_data_of(_verdict(loss), _verdict(broken)).judgements == (loss, broken)
