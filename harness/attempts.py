@@ -21,23 +21,21 @@ from typing import Any
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
 from harness.evidence.stand_ins import StandIn
 from harness.evidence.steps import RunEvidence, segment_of
 from harness.evidence.trace import RunTrace
+from harness.example_runs import by_counts, by_drawn_data, by_ties
 from harness.judgement import judge, task_summaries
 from harness.judging.assumptions import without_judgement
 from harness.judging.closures_collected import updates_apart
 from harness.judging.closures_script import SingleWorkerScript
 from harness.judging.conditions import DRAWN_DATA, OWN, shown
 from harness.judging.culprit.protocol import Looked
-from harness.judging.drawn_data import draws_in_data, is_settled, not_drawn, with_data_of
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
 from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, times_of
-from harness.judging.part_ties import has_mixes, with_ties
 from harness.judging.per_replica import (
     OF_VARIABLES,
     drawn_by_each,
@@ -49,7 +47,7 @@ from harness.judging.per_replica import (
     unfollowed,
 )
 from harness.judging.repeated_draws import repeated_draws
-from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside, unsteady
+from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.recording.scripts import NO_STRATEGY
@@ -77,8 +75,6 @@ _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
-_FIXED_SECONDS, _FIXED_TIMES = 15.0, 3.0
-"""How long a run with fixed draws may take beside the run itself."""
 _WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server", "dtensor")
 
 
@@ -270,40 +266,7 @@ class JudgedAttempt:
 
     def drawn_apart(self) -> RunTrace:
         """What one device is given and leaves another time: with other seeds, and on another day."""
-        return self._again(beside=self.asked.python is not None, apart=True)
-
-    def by_ties(self, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference]:
-        """The verdict without mixed parts that nothing ties to each other, and by what it is made."""
-        if not has_mixes(reference.trace):
-            return verdict, reference
-        with contextlib.suppress(LockstepError):  # then nobody knows
-            reference = dataclasses.replace(reference, trace=with_ties(reference.trace, self.drawn_apart()))
-            verdict = self.judged(reference, verdict.tasks)
-        return verdict, reference
-
-    def by_drawn_data(self, verdict: Verdict, reference: Reference) -> Verdict:
-        """A consistent verdict on examples that one device does not draw, with what more is known of these."""
-        if self.changes is None and draws_in_data(self.first):
-            phase("running it again, with one number for all that its datasets draw")
-            # A loop may wait for another number.
-            within = min(self.asked.timeout, _FIXED_SECONDS + _FIXED_TIMES * (time.monotonic() - self.began))
-            asked = dataclasses.replace(self.asked, timeout=within)
-            told = dataclasses.replace(self.program, fixed_draws=True)
-            with scratch("fixed") as place, contextlib.suppress(LockstepError):
-                again = dataclasses.replace(self, program=told, directory=place, asked=asked)
-                fixed, other = again.by_ties(*again.by_one_replica(task_summaries(again.run())))
-                if other.follows:
-                    known = is_settled(fixed)
-                    return with_data_of(verdict, fixed) if known else again.unless_drawn(verdict, other)
-        return self.unless_drawn(verdict, reference)
-
-    def unless_drawn(self, verdict: Verdict, reference: Reference) -> Verdict:
-        """A verdict that is not judged where the run's examples are not one device's however that draws."""
-        with contextlib.suppress(LockstepError):  # then nobody knows
-            if (why := not_drawn(reference.trace, self.drawn_apart())) is not None:
-                others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
-                return dataclasses.replace(verdict, conditions=others, abstained=why)
-        return verdict
+        return self.again(beside=self.asked.python is not None, apart=True)
 
     def made_up_for(self, verdict: Verdict, reference: Reference) -> str | None:
         """Why a verdict is not to be believed: one device that follows nothing trains what the run has trained."""
@@ -313,12 +276,7 @@ class JudgedAttempt:
         with reference_runs(self.program, self.directory, self.case.name, venue, follows=False) as runs:
             return made_up_for(verdict, self.first, reference.trace, runs.plain().trace, self.case.replicas)
 
-    def unsteady(self, reference: Reference) -> str | None:
-        """Where one device does other steps, or has other examples, by the same seeds and another clock."""
-        found = first_difference(reference.trace.clients[0], self._again(later=True).clients[0])
-        return None if found is None or found.share <= ROUNDING_SHARE_MAX else found.text
-
-    def _again(self, *, beside: bool = False, **otherwise: Any) -> RunTrace:
+    def again(self, *, beside: bool = False, **otherwise: Any) -> RunTrace:
         """What one device leaves that follows the run once more; `beside` and the rest as of a venue."""
         venue = dataclasses.replace(self.asked.venue(self.case, beside=beside), **otherwise)
         with reference_runs(self.program, self.directory, self.case.name, venue) as runs:
@@ -456,14 +414,14 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
         RunFailed: a script fails as its own reference.
     """
     case = attempt.case
-    verdict, reference = attempt.by_ties(*attempt.by_one_replica(tasks, live=live))
+    verdict, reference = by_ties(attempt, *attempt.by_one_replica(tasks, live=live))
     if attempt.changes is not None and reference.follows:
         again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
         verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))
     if verdict.outcome == "inconsistent" and differs_by_counts(verdict) and reference.follows:
-        with contextlib.suppress(LockstepError):  # then nobody knows
-            if (where := attempt.unsteady(reference)) is not None:
-                return without_judgement(verdict, unsteady(where)), reference
+        verdict = by_counts(attempt, verdict, reference)
+        if verdict.outcome == "abstained":
+            return verdict, reference
     if verdict.outcome == "inconsistent":
         verdict = attempt.judged(reference, tasks, diagnose=True)
         packed = verdict.explanation is not None and verdict.explanation.rule == COPIES_PACKED  # by the program itself
@@ -476,7 +434,7 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
     if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
-        return attempt.by_drawn_data(verdict, reference), reference
+        return by_drawn_data(attempt, verdict, reference), reference
     if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict, reference
     return _by_what_is_own(attempt, verdict, reference, tasks), reference

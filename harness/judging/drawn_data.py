@@ -7,18 +7,28 @@ is drawn as well or other things than operations of TensorFlow draw, one device 
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 
 from harness.evidence.trace import RunTrace
-from harness.judging.conditions import DRAWN_DATA, shown
+from harness.evidence.witness_values import rows_of
+from harness.judging.conditions import DRAWN_DATA, Condition, shown
+from harness.judging.laws.protocol import not_judged
 from harness.judging.verdict import Verdict
 
-__all__ = ["draws_in_data", "is_settled", "not_drawn", "with_data_of"]
+__all__ = ["draws_in_data", "is_of_examples", "is_settled", "not_drawn", "with_data_of", "with_drawn_counts"]
 
-_DATA = ("examples_match_reference", "rows_whole", "examples_in_turn")
+_EXAMPLES = "examples_match_reference"
+_DATA = (_EXAMPLES, "rows_whole", "examples_in_turn")
+_SIGMAS = 4.0
 _OTHER = "the run was given examples that one device is not given"
 _FIXED = (
     "which examples replicas are given was judged by another run, in which all datasets draw one and the same number"
 )
+
+
+def is_of_examples(verdict: Verdict) -> bool:
+    """Whether nothing is wrong but which examples there are."""
+    return {law.law for law in verdict.judgements if law.status == "broken"} == {_EXAMPLES}
 
 
 def draws_in_data(run: RunTrace) -> bool:
@@ -43,6 +53,35 @@ def with_data_of(verdict: Verdict, fixed: Verdict) -> Verdict:
     laws = tuple(known.get(law.law, law) for law in verdict.judgements)
     more = tuple(law for name, law in known.items() if all(name != each.law for each in verdict.judgements))
     return dataclasses.replace(verdict, judgements=(*laws, *more), notes=(*verdict.notes, _FIXED))
+
+
+def with_drawn_counts(verdict: Verdict, run: RunTrace, reference: RunTrace, again: RunTrace) -> Verdict:
+    """A verdict by which only the examples are other ones, where one device has as many others by other seeds.
+
+    So it is where a shuffle stands behind `repeat` and the run ends within an epoch.
+
+    Args:
+        verdict: on the run.
+        run: which was judged.
+        reference: which followed it.
+        again: that with other seeds and on another day.
+    """
+    found, chance = _excess(run, reference), _excess(again, reference)
+    if not chance or found > chance + _SIGMAS * chance**0.5:
+        return verdict
+    steps = "which examples come, and how often, is drawn: one device has others too by other seeds"
+    laws = tuple(not_judged(law.law, steps) if law.law == _EXAMPLES else law for law in verdict.judgements)
+    condition = Condition(DRAWN_DATA, f"the run's own examples, as {found} that one device has less often are drawn")
+    return dataclasses.replace(verdict, judgements=laws, conditions=(*verdict.conditions, condition))
+
+
+def _excess(trace: RunTrace, reference: RunTrace) -> int:
+    """How many examples it has that the reference has not, or not as often."""
+    ours, theirs = (
+        Counter(number for client in each.clients for seen in client.seen for number in rows_of(seen))
+        for each in (trace, reference)
+    )
+    return (ours - theirs).total()
 
 
 def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:

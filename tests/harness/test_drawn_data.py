@@ -89,6 +89,42 @@ def test_a_loop_that_waits_for_another_number_is_ended() -> None:
     assert verdict.seconds < 90.0
 
 
+def _endless(strategy: Any, record: Any, wrong: bool) -> None:
+    """Five epochs of a shard, in each of whose batches there are examples of several epochs."""
+    import tensorflow as tf
+
+    features = tf.random.stateless_normal([30, 4], (1, 2))
+    with strategy.scope():
+        w = tf.Variable(tf.fill([4, 1], 0.1), aggregation=tf.VariableAggregation.SUM)
+
+    def data(context: Any) -> Any:
+        shard = 0 if wrong else context.input_pipeline_id
+        every = tf.data.Dataset.from_tensor_slices(features).shard(context.num_input_pipelines, shard).repeat()
+        return every.shuffle(30, seed=context.input_pipeline_id).batch(context.get_per_replica_batch_size(8))
+
+    def replica_step(rows: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss(tf.reduce_sum(tf.tanh(rows @ w), axis=1), global_batch_size=8)
+        w.assign_sub(0.05 * tape.gradient(loss, w))
+        return loss
+
+    @tf.function
+    def step(rows: Any) -> Any:
+        return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, (rows,)), axis=None)
+
+    batches = iter(strategy.distribute_datasets_from_function(data))
+    for _ in range(9):
+        record.step(loss=step(next(batches)), variables=[w])
+
+
+@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_how_often_examples_come_may_be_drawn(wrong: bool) -> None:
+    """Where a shuffle stands behind `repeat` one device has others by other seeds; but not each of a half twice."""
+    verdict = verify(Program.of(functools.partial(_endless, wrong=wrong)), "multi_worker-2")
+    assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
+    assert [each.code for each in verdict.conditions] == ([] if wrong else [DRAWN_DATA])
+
+
 def _verdict(*laws: Judgement, code: str = DRAWN_DATA) -> Verdict:
     return replace(Verdict("train", "multi_worker-2", laws), conditions=(Condition(code, "given"),))
 

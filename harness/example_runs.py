@@ -1,0 +1,83 @@
+"""What more runs say of the examples that a run was given: of parts that belong together, and of what is drawn."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import time
+from typing import TYPE_CHECKING
+
+from harness.evidence.reference import Reference
+from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
+from harness.judgement import task_summaries
+from harness.judging.assumptions import without_judgement
+from harness.judging.conditions import DRAWN_DATA
+from harness.judging.drawn_data import (
+    draws_in_data,
+    is_of_examples,
+    is_settled,
+    not_drawn,
+    with_data_of,
+    with_drawn_counts,
+)
+from harness.judging.part_ties import has_mixes, with_ties
+from harness.judging.unsteady_runs import unsteady
+from harness.judging.verdict import Verdict
+from harness.phases import phase
+from simulator import LockstepError
+from simulator.machines.local.scratch import scratch
+
+if TYPE_CHECKING:
+    from harness.attempts import JudgedAttempt
+
+__all__ = ["by_counts", "by_drawn_data", "by_ties"]
+
+_FIXED_SECONDS, _FIXED_TIMES = 15.0, 3.0
+"""How long a run with fixed draws may take beside the run itself."""
+
+
+def by_ties(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference]:
+    """The verdict without mixed parts that nothing ties to each other, and by what it is made."""
+    if not has_mixes(reference.trace):
+        return verdict, reference
+    with contextlib.suppress(LockstepError):  # then nobody knows
+        reference = dataclasses.replace(reference, trace=with_ties(reference.trace, attempt.drawn_apart()))
+        verdict = attempt.judged(reference, verdict.tasks)
+    return verdict, reference
+
+
+def by_counts(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
+    """A verdict by which only steps or examples are other ones, unless one device has others another time, too."""
+    with contextlib.suppress(LockstepError):  # then nobody knows
+        found = first_difference(reference.trace.clients[0], attempt.again(later=True).clients[0])
+        if found is not None and found.share > ROUNDING_SHARE_MAX:
+            return without_judgement(verdict, unsteady(found.text))
+        if attempt.changes is None and is_of_examples(verdict):
+            return with_drawn_counts(verdict, attempt.first, reference.trace, attempt.drawn_apart())
+    return verdict
+
+
+def by_drawn_data(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
+    """A consistent verdict on examples that one device does not draw, with what more is known of these."""
+    if attempt.changes is None and draws_in_data(attempt.first):
+        phase("running it again, with one number for all that its datasets draw")
+        # A loop may wait for another number.
+        within = min(attempt.asked.timeout, _FIXED_SECONDS + _FIXED_TIMES * (time.monotonic() - attempt.began))
+        asked = dataclasses.replace(attempt.asked, timeout=within)
+        told = dataclasses.replace(attempt.program, fixed_draws=True)
+        with scratch("fixed") as place, contextlib.suppress(LockstepError):
+            again = dataclasses.replace(attempt, program=told, directory=place, asked=asked)
+            fixed, other = by_ties(again, *again.by_one_replica(task_summaries(again.run())))
+            if other.follows:
+                known = is_settled(fixed)
+                return with_data_of(verdict, fixed) if known else _unless_drawn(again, verdict, other)
+    return _unless_drawn(attempt, verdict, reference)
+
+
+def _unless_drawn(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
+    """A verdict that is not judged where the run's examples are not one device's however that draws."""
+    with contextlib.suppress(LockstepError):  # then nobody knows
+        if (why := not_drawn(reference.trace, attempt.drawn_apart())) is not None:
+            others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
+            return dataclasses.replace(verdict, conditions=others, abstained=why)
+    return verdict
