@@ -261,7 +261,7 @@ class Fault(
         return False
 
 
-class TaskFault(Fault, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class TaskFault(Fault, frozen=True):
     """A fault that strikes tasks; several at once if `task` names several.
 
     In Python the task comes first, as in `Kill("ps:0", step=3)`.
@@ -278,7 +278,7 @@ def fields_of(kind: type[Fault]) -> tuple[FieldInfo, ...]:
     return fields(kind)
 
 
-class LinkFault(Fault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LinkFault(Fault, kw_only=True, frozen=True):
     """A fault of the links from `src` to `dst`, and of those back unless `one_way`, for `duration`."""
 
     duration: str | None = None

@@ -13,7 +13,7 @@ __all__ = ["Corruption"]
 _TARGETS = ("gradient", "reduction", "variable")
 
 
-class Corruption(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Corruption(TaskFault, kw_only=True, frozen=True):
     """One number of a variable, a gradient or a reduction becomes another in one step on one replica of the task.
 
     A variable is changed after step `step`. A gradient is changed in step `step` itself, as the result of

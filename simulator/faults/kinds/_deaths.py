@@ -13,7 +13,7 @@ from simulator.units import parse_duration
 __all__ = ["Death", "alive", "announce", "ends", "how_ended", "kill_all", "start_again", "unfinished"]
 
 
-class Death(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Death(TaskFault, kw_only=True, frozen=True):
     """A fault after which its tasks are dead.
 
     Attributes:

@@ -14,7 +14,7 @@ __all__ = ["ConditionFault", "cut_off", "probe", "traffic"]
 _PROBE_SECONDS = 0.25
 
 
-class ConditionFault(LinkFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class ConditionFault(LinkFault, kw_only=True, frozen=True):
     """A fault that is one condition of the relay. Proof: a probe through it, and bytes that came by."""
 
     # Whether a byte has to come by while it is in force; a closed link takes none.

@@ -12,7 +12,7 @@ from simulator.machines.protocol import Machine
 __all__ = ["MachineFault", "seen_lost", "strike"]
 
 
-class MachineFault(TaskFault, kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class MachineFault(TaskFault, kw_only=True, frozen=True):
     """A fault after which the machines of its tasks are lost, with all that runs there."""
 
     repeats: ClassVar[tuple[str, ...]] = ("lost",)

@@ -10,7 +10,7 @@ from simulator.faults.kinds._corruption import Corruption
 __all__ = ["KIND", "Bitflip"]
 
 
-class Bitflip(Corruption, tag="bitflip", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Bitflip(Corruption, tag="bitflip", kw_only=True, frozen=True):
     """One bit is turned over.
 
     Attributes:

@@ -14,7 +14,7 @@ __all__ = ["KIND", "Crash"]
 _HOW = ("exception", "segfault", "exit")
 
 
-class Crash(Death, tag="crash", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Crash(Death, tag="crash", kw_only=True, frozen=True):
     """The agent ends the program at its gate. Proof: the exit code or the signal.
 
     Attributes:

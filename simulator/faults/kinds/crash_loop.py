@@ -12,7 +12,7 @@ from simulator.faults.protocol import Effect, Scene
 __all__ = ["KIND", "CrashLoop"]
 
 
-class CrashLoop(Kill, tag="crash_loop", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class CrashLoop(Kill, tag="crash_loop", kw_only=True, frozen=True):
     """Killed at the trigger, then `times - 1` more times as soon as it is up again. Proof: the incarnations.
 
     Attributes:

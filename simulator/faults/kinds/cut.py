@@ -13,7 +13,7 @@ __all__ = ["KIND", "Cut"]
 _LOST_SECONDS_MAX = 30.0
 
 
-class Cut(MachineFault, tag="cut", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Cut(MachineFault, tag="cut", kw_only=True, frozen=True):
     """The cable of each task's machine is pulled, by the command that the cluster was given for that. It stays so.
 
     Proof: nothing has been heard of the machine until its lease was over.

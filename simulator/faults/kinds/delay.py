@@ -12,7 +12,7 @@ from simulator.units import parse_duration
 __all__ = ["KIND", "Delay"]
 
 
-class Delay(ConditionFault, tag="delay", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Delay(ConditionFault, tag="delay", kw_only=True, frozen=True):
     """`delay` on each of the links. Proof: a probe's round trip, without jitter once or, both ways, twice the delay."""
 
     delay: str = "20ms"

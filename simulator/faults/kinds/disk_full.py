@@ -20,7 +20,7 @@ _FILLED_BYTES_MAX = 4 * 2**30
 _ROUND_BYTES = 2**20
 
 
-class DiskFull(TaskFault, tag="disk_full", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class DiskFull(TaskFault, tag="disk_full", kw_only=True, frozen=True):
     """RLIMIT_FSIZE in the task: writes beyond byte `size` of a file fail with EFBIG. Proof: the agent's own try.
 
     It concerns every file that the task writes, its log included. TensorFlow raises OutOfRangeError or UnknownError.

@@ -14,7 +14,7 @@ from simulator.units import parse_duration
 __all__ = ["KIND", "Flap"]
 
 
-class Flap(Partition, tag="flap", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Flap(Partition, tag="flap", kw_only=True, frozen=True):
     """A `partition` that comes `times` times. Proof: a probe each time that it is down.
 
     Attributes:

@@ -20,7 +20,7 @@ _PROBES = 32
 _STEADY_PROBES = 3
 
 
-class Jitter(ConditionFault, tag="jitter", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Jitter(ConditionFault, tag="jitter", kw_only=True, frozen=True):
     """A delay that varies. Proof: one of up to 32 round trips is off by a quarter of the jitter.
 
     Attributes:

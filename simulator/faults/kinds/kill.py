@@ -10,7 +10,7 @@ from simulator.faults.protocol import Effect, Scene
 __all__ = ["KIND", "Kill"]
 
 
-class Kill(Death, tag="kill", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Kill(Death, tag="kill", kw_only=True, frozen=True):
     """SIGKILL to the process group of each task, to all at once. Proof: each exit by SIGKILL."""
 
     cause: ClassVar[str] = "hard death"

@@ -13,7 +13,7 @@ from simulator.units import parse_duration
 __all__ = ["KIND", "LateStart"]
 
 
-class LateStart(TaskFault, tag="late_start", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class LateStart(TaskFault, tag="late_start", kw_only=True, frozen=True):
     """The function is called `duration` later than in the other tasks. Proof: no step before, and the time held.
 
     It has its trigger, `step=0`, by itself. Only a task that runs the function can be late.

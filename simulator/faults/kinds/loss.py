@@ -11,7 +11,7 @@ from simulator.units import parse_share
 __all__ = ["KIND", "Loss"]
 
 
-class Loss(ConditionFault, tag="loss", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Loss(ConditionFault, tag="loss", kw_only=True, frozen=True):
     """Each packet is lost with this probability, and sent again by TCP. Proof: some were, when it is undone.
 
     Needs `network=namespaces`, where there are packets.

@@ -12,9 +12,7 @@ __all__ = ["KIND", "MachineLost"]
 _SEEN_SECONDS_MAX = 10.0
 
 
-class MachineLost(
-    MachineFault, tag="machine_lost", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class MachineLost(MachineFault, tag="machine_lost", kw_only=True, frozen=True):
     """The machine of each task ends, with all tasks that run there. Proof: its stream ends, and the run has lost it."""
 
     cause: ClassVar[str] = "hard death"

@@ -9,7 +9,7 @@ from simulator.faults.kinds._corruption import Corruption
 __all__ = ["KIND", "Nan"]
 
 
-class Nan(Corruption, tag="nan", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Nan(Corruption, tag="nan", kw_only=True, frozen=True):
     """One number becomes NaN."""
 
     def change(self) -> dict[str, Any]:

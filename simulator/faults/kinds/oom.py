@@ -19,7 +19,7 @@ __all__ = ["KIND", "Oom"]
 _EXIT_SECONDS_MAX = 60.0
 
 
-class Oom(Death, tag="oom", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Oom(Death, tag="oom", kw_only=True, frozen=True):
     """RLIMIT_AS in the task. Proof: an allocation of twice the room fails.
 
     A TensorFlow task maps 2 GB by its first op, most of it never touched; the bound is relative to that. What it maps

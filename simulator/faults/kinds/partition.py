@@ -14,9 +14,7 @@ __all__ = ["KIND", "Partition"]
 _PROBE = {"reset": "refused", "refuse": "refused", "blackhole": "silent", "hold": "silent"}
 
 
-class Partition(
-    ConditionFault, tag="partition", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class Partition(ConditionFault, tag="partition", kw_only=True, frozen=True):
     """Nothing passes. Proof: a probe that is refused, or gets no answer.
 
     Attributes:

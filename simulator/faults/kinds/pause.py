@@ -17,7 +17,7 @@ from simulator.run.task import Task
 __all__ = ["KIND", "Pause", "is_stopped"]
 
 
-class Pause(TaskFault, tag="pause", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Pause(TaskFault, tag="pause", kw_only=True, frozen=True):
     """SIGSTOP to the process group for `duration`. Proof: process state T, and another state after SIGCONT.
 
     Attributes:

@@ -18,7 +18,7 @@ from simulator.units import parse_duration
 __all__ = ["KIND", "Preempt"]
 
 
-class Preempt(Death, tag="preempt", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Preempt(Death, tag="preempt", kw_only=True, frozen=True):
     """SIGTERM, `grace`, SIGKILL. Proof: the exit, and whether it came before the grace was over.
 
     TensorFlow catches SIGTERM in multi-worker training and goes on, so that only the SIGKILL ends such a task, unless

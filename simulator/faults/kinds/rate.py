@@ -17,7 +17,7 @@ _BURST_BYTES = 2 * 2**20
 _SECONDS_MIN = 0.2
 
 
-class Rate(ConditionFault, tag="rate", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Rate(ConditionFault, tag="rate", kw_only=True, frozen=True):
     """`rate` for each directed link. Proof: bytes came by, and no more of them than the rate allows."""
 
     rate: str = "10MB/s"

@@ -9,7 +9,7 @@ from simulator.faults.kinds.kill import Kill
 __all__ = ["KIND", "Restart"]
 
 
-class Restart(Kill, tag="restart", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Restart(Kill, tag="restart", kw_only=True, frozen=True):
     """`kill` that comes back at once unless `restart` says later. Proof: exit by SIGKILL, and the new incarnation."""
 
     restart: str | None = "0s"

@@ -16,7 +16,7 @@ from simulator.units import parse_duration
 __all__ = ["KIND", "Slow"]
 
 
-class Slow(TaskFault, tag="slow", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Slow(TaskFault, tag="slow", kw_only=True, frozen=True):
     """Stopped for a share of each period, or held after each step. Proof: a stop in state T, or a held step.
 
     Attributes:

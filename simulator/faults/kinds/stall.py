@@ -11,7 +11,7 @@ from simulator.faults.protocol import Effect, Scene
 __all__ = ["KIND", "Stall"]
 
 
-class Stall(ConditionFault, tag="stall", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Stall(ConditionFault, tag="stall", kw_only=True, frozen=True):
     """Nothing is read from the sender, which is slowed down as its buffers fill. Proof: a probe without an answer."""
 
     duration: str | None = "1s"

@@ -16,9 +16,7 @@ __all__ = ["KIND", "TornCheckpoint"]
 _STALE = "stale"
 
 
-class TornCheckpoint(
-    Fault, tag="torn_checkpoint", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True
-):
+class TornCheckpoint(Fault, tag="torn_checkpoint", kw_only=True, frozen=True):
     """The newest file of a directory that matches is damaged for good. Proof: its bytes are others than before.
 
     Attributes:

@@ -11,7 +11,7 @@ from simulator.faults.protocol import Effect, Scene
 __all__ = ["KIND", "Hangup"]
 
 
-class Hangup(Death, tag="hangup", kw_only=True, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+class Hangup(Death, tag="hangup", kw_only=True, frozen=True):
     """SIGHUP to the process group of each task. Proof: each process ends."""
 
     cause: ClassVar[str] = "maintenance"
