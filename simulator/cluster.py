@@ -6,7 +6,6 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 from simulator.errors import UsageError
@@ -178,9 +177,7 @@ class Cluster:
             self._leave = stack.pop_all().close
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._directory = None
         self._leave()
 

@@ -11,7 +11,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 
 from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.helpers.doorkeeper import Descriptor, HostDoor
@@ -108,9 +107,7 @@ class Hosts:
                 network, socket.socket(fileno=listener), socket.socket(fileno=prober), threading.Lock()
             )
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._close()
 
     def _close(self) -> None:

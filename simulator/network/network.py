@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -108,13 +107,11 @@ class Network:
             for helper, request in asked if self._far.there else ():  # what starts tasks there does not go their way
                 helper.answer(request, "links to be in force")
         except BaseException:
-            self.__exit__(None, None, None)
+            self.__exit__()
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         with contextlib.suppress(DeadlineExceeded):
             self.finish()
         self._far.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from types import TracebackType
 
 from simulator.network.helper import NetworkEnded
 from simulator.network.link import Link
@@ -59,9 +58,7 @@ class LinkRule:
     def __enter__(self) -> LinkRule:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         # With those who keep it gone, so is the rule.
         with contextlib.suppress(NetworkEnded):
             self.remove()

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from simulator.machines.local.ports import HeldPort, PortsUnavailable, hold_ports
+from simulator.machines.local.ports import PortsUnavailable, held, hold_ports
 
 
 def _bind(number: int, *, reuse: bool) -> None:
@@ -28,7 +28,7 @@ def test_a_held_port_can_be_bound_only_with_reuse() -> None:
 def test_a_held_port_cannot_be_held_twice() -> None:
     """Two Lockstep processes never hold the same port, although both allow reuse."""
     with hold_ports(["worker:0"]) as ports, pytest.raises(OSError, match="in use"):
-        HeldPort(ports["worker:0"])
+        held(ports["worker:0"])
 
 
 def test_a_port_taken_after_it_was_picked_is_passed_over() -> None:

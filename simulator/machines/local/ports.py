@@ -10,13 +10,12 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from types import TracebackType
 
 import portpicker
 
 from simulator.errors import LockstepError
 
-__all__ = ["HeldPort", "PortsUnavailable", "hold_ports"]
+__all__ = ["PortsUnavailable", "held", "hold_ports"]
 
 _ATTEMPTS = 64
 
@@ -25,38 +24,28 @@ class PortsUnavailable(LockstepError):
     """Raised when no free port could be held after many attempts."""
 
 
-class HeldPort:
-    """One port, held until `close`."""
+def held(number: int) -> socket.socket:
+    """Hold a port until the socket is closed.
 
-    def __init__(self, number: int) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        try:
-            self._socket.bind(("", number))
-            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        except OSError:
-            self._socket.close()
-            raise
-        self.number = number
-
-    def close(self) -> None:
-        """Let go of the port."""
-        self._socket.close()
-
-    def __enter__(self) -> HeldPort:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+    Raises:
+        OSError: somebody has it.
+    """
+    holder = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        holder.bind(("", number))
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    except OSError:
+        holder.close()
+        raise
+    return holder
 
 
-def _hold_one(pick: Callable[[], int]) -> HeldPort:
+def _hold_one(pick: Callable[[], int]) -> socket.socket:
     for _ in range(_ATTEMPTS):
         number = pick()
         # Another process may have taken it since it was picked: that is what holding is for, so pick again.
         with contextlib.suppress(OSError):
-            return HeldPort(number)
+            return held(number)
     raise PortsUnavailable(f"no free port could be held in {_ATTEMPTS} attempts; is the machine out of ports?")
 
 
@@ -75,4 +64,4 @@ def hold_ports(names: Iterable[str], pick: Callable[[], int] = portpicker.pick_u
         PortsUnavailable: no port could be held.
     """
     with contextlib.ExitStack() as stack:
-        yield {name: stack.enter_context(_hold_one(pick)).number for name in names}
+        yield {name: stack.enter_context(_hold_one(pick)).getsockname()[1] for name in names}
