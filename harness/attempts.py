@@ -64,8 +64,6 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["JudgedAttempt", "Tasks", "judged_by", "leaves_evidence", "verdict_of"]
-
 Tasks = dict[str, dict[str, Any]]
 
 _LINES_MAX = 2

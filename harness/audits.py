@@ -21,8 +21,6 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import RunFailed
 
-__all__ = ["Audit", "Met", "audit"]
-
 _SEED = 20
 
 

@@ -20,8 +20,6 @@ from harness.judging.verdict import Verdict
 from harness.saved_run import load_run, unjudged, with_saved_findings
 from harness.verify import judge
 
-__all__ = ["Compared", "ComparedRun", "ComparedRuns", "LawApart", "compare_runs", "read_side"]
-
 _KEPT_MAX = 10
 # What is judged of numbers is compared as numbers; of these laws it is asked whether they hold.
 _OTHERS = ("steps_match_reference", "examples_match_reference", "updates_counted", "resumes_exactly", "finite")

@@ -43,8 +43,6 @@ from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
 from simulator.agent.places import place
 
-__all__ = ["CULPRIT_VARIABLE", "is_wanted", "with_culprit", "without_watching"]
-
 CULPRIT_VARIABLE = "LOCKSTEP_CULPRIT"
 """Set to 0, no culprit is looked for where nobody has asked: in a suite of programs that are wrong on purpose.
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 from simulator import LockstepError, UsageError
 
-__all__ = ["reading"]
-
 _REASON_MAX = 200
 
 

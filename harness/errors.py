@@ -5,8 +5,6 @@ from __future__ import annotations
 from simulator import LockstepError, UsageError
 from simulator.units import format_size
 
-__all__ = ["Abstained", "MissingHardware", "NoRoom", "NotReproducible", "NothingObserved", "SharedState", "TooLarge"]
-
 
 class NothingObserved(UsageError):
     """Raised when a program reported nothing and nothing was seen: without observations a run proves nothing."""

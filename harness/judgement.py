@@ -25,8 +25,6 @@ from harness.judging.wrong_steps import wrong_steps_of
 from harness.ledger import Ledger, aligned
 from simulator import RunResult
 
-__all__ = ["judge", "task_summaries"]
-
 IN_TURNS = (
     "closures were run one at a time, each worker in its turn, in the run as in its reference: nothing is said of "
     "updates that meet"

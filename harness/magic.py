@@ -14,8 +14,6 @@ from simulator.agent.places import cell_file
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
 
-__all__ = ["load_ipython_extension"]
-
 _FORM = "write %%lockstep verify STRATEGY ..., such as %%lockstep verify mirrored-2, over def train(strategy, record)"
 _TRAIN, _VERDICTS = "train", "verdicts"
 # A kernel does not know what its notebook is called.

@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 
-__all__ = ["on_phase", "phase"]
-
 _listeners: list[Callable[[str], None]] = []
 
 

@@ -18,8 +18,6 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import LockstepError
 
-__all__ = ["PROVE_VARIABLE", "is_asked", "prove", "proved"]
-
 PROVE_VARIABLE = "LOCKSTEP_PROVE"
 """Set to 0, nothing is proved where nobody has asked: in a suite of hundreds of programs it takes its seconds in each.
 """

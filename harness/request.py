@@ -11,8 +11,6 @@ from harness.running.reference import Venue
 from harness.subject.strategies import StrategyCase
 from simulator import UsageError
 
-__all__ = ["Tier", "VerifyRequest"]
-
 Tier = Literal["derived", "exact"]
 
 

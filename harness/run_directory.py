@@ -9,8 +9,6 @@ from pathlib import Path
 from simulator.machines.local.scratch import scratch
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["JUDGED", "SUMS", "VERDICT", "check_out", "holds_verdicts", "is_run", "opened_run", "run_directory"]
-
 VERDICT = "verdict.json"
 SUMS = "SHA256SUMS"
 # All that a run leaves: see `harness.evidence.parts`, `harness.saved_run`, `harness.evidence.links` and

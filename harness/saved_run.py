@@ -24,8 +24,6 @@ from harness.relations import proof_again
 from harness.run_directory import JUDGED, VERDICT
 from simulator import UsageError
 
-__all__ = ["VERDICT", "load_run", "save_run", "unjudged", "with_saved_findings"]
-
 _REFERENCE = "reference"
 _PLAIN = "plain.trace"
 _EARLIER = "earlier-"

@@ -17,8 +17,6 @@ from typing import Any
 from simulator.launch.before_import import before_tensorflow
 from simulator.units import parse_size
 
-__all__ = ["EVERY", "ROOM", "callback", "main", "watch"]
-
 EVERY, ROOM = 500, "20GB"
 
 

@@ -33,8 +33,6 @@ from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run, running
 from simulator.run.task import Task
 from simulator.topology import Topology
 
-__all__ = ["Cluster"]
-
 _START_ATTEMPTS = 3
 T = TypeVar("T")
 

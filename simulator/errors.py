@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = [
-    "DeadlineExceeded",
-    "ForkserverEnded",
-    "HardwareMissing",
-    "LockstepError",
-    "TaskError",
-    "UsageError",
-    "meant",
-]
-
 
 class LockstepError(Exception):
     """Base of every error that Lockstep raises on purpose."""

@@ -10,28 +10,6 @@ import time
 from functools import cache
 from pathlib import Path
 
-__all__ = [
-    "NEW_MOUNTS",
-    "NEW_NETWORK",
-    "NEW_PROCESSES",
-    "NEW_USER",
-    "NEW_UTS",
-    "adopt_orphans",
-    "bind_file",
-    "bind_tree",
-    "catches",
-    "die_with_parent",
-    "group_members",
-    "keep_mounts_private",
-    "map_user",
-    "mount_memory",
-    "mount_overlay",
-    "mount_proc",
-    "now_ticks",
-    "set_namespace",
-    "unshare",
-]
-
 _TICKS = os.sysconf("SC_CLK_TCK")
 # Of what follows the name in `/proc/PID/stat`.
 _STARTED_AT = 19

@@ -21,8 +21,6 @@ import msgspec
 from simulator.errors import LockstepError, UsageError
 from simulator.helpers.warden import remove_tree
 
-__all__ = ["MARKER", "NotKept", "OutDirectory", "holds_runs"]
-
 MARKER = ".lockstep.json"
 _JOURNAL = "journal.jsonl"
 # What `lockstep run` leaves beside the numbered folders.

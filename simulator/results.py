@@ -13,8 +13,6 @@ from simulator.errors import LockstepError, TaskError
 from simulator.journal.startup_lines import is_startup_line
 from simulator.wire.network import LinkCounters
 
-__all__ = ["Incarnation", "PlannedFault", "RunFailed", "RunResult", "Saved", "TaskResult"]
-
 _RAISED = re.compile(r"\w*(Error|Exception): ")
 _IN_LAYER = "Exception encountered when calling layer"
 

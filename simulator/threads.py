@@ -7,8 +7,6 @@ from collections.abc import Callable
 
 from simulator.errors import DeadlineExceeded
 
-__all__ = ["Worker"]
-
 # Work that was told to end does so within a moment; this is for a machine under load, and for a restart under way.
 _END_SECONDS_MAX = 120.0
 

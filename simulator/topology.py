@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from simulator.errors import UsageError
 
-__all__ = ["JOBS", "Devices", "Topology", "matching"]
-
 # In the order in which tasks are listed and started.
 JOBS = ("chief", "worker", "ps", "evaluator")
 _MOST_TASKS = 128

@@ -7,18 +7,6 @@ from decimal import Decimal
 
 from simulator.errors import UsageError
 
-__all__ = [
-    "DURATION_SECONDS_MAX",
-    "RATE_BYTES_MAX",
-    "SHARE_MIN",
-    "SIZE_BYTES_MAX",
-    "format_size",
-    "parse_duration",
-    "parse_rate",
-    "parse_share",
-    "parse_size",
-]
-
 _SHOWN_MAX = 80
 _NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([A-Za-z/]+)")
 _SECONDS = {"us": Decimal("1e-6"), "ms": Decimal("1e-3"), "s": Decimal(1), "m": Decimal(60), "h": Decimal(3600)}

@@ -7,8 +7,6 @@ import io
 import tarfile
 from pathlib import Path
 
-__all__ = ["pack"]
-
 _CHECKSUMS, _INSTALLER = "SHA256SUMS", "install.sh"
 
 

@@ -24,8 +24,6 @@ from packaging.utils import canonicalize_name
 from harness.bundling.packing import pack
 from simulator import LockstepError, UsageError
 
-__all__ = ["PYTHONS", "Bundle", "bundle", "needed"]
-
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 _EXTRAS = ("scenarios", "tf-keras")
 # What a bundle has besides wheels: the scenarios, as `lockstep certify` runs them.

@@ -9,8 +9,6 @@ import msgspec
 
 from harness.report.templates import rendered
 
-__all__ = ["REHEARSAL", "Certificate", "Trial", "certificate_page"]
-
 REHEARSAL = "REHEARSAL on simulated GPUs: this certifies nothing"
 
 

@@ -21,8 +21,6 @@ from simulator import Cluster, LockstepError, Topology, UsageError
 from simulator.agent.devices import TF32_VARIABLE
 from simulator.hardware import Gpu, HardwareMissing, gpus
 
-__all__ = ["certify", "gpus_to_certify"]
-
 _WORST_SHOWN = 5
 _STDERR = 2
 _DRIVER_SECONDS_MAX = 30.0

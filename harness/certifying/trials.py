@@ -16,8 +16,6 @@ from harness.evidence.trace import RunTrace
 from harness.running.observe import observe
 from simulator import LockstepError
 
-__all__ = ["MEASURED", "planned", "strategies_for", "trials"]
-
 _TRACED_STEPS = 2
 _ROUNDS = 2
 MEASURED = (

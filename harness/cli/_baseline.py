@@ -16,8 +16,6 @@ from harness.cli._terminal_width import show
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import ReportedVerdict
 
-__all__ = ["Baseline", "baseline_options"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _VERSION = 1
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
 
-__all__ = ["check_fix", "fix_options", "told_cure", "tried"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _DISTURBED = ("interrupt_at", "faults", "links", "plan", "reference_python")
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable
 
-__all__ = ["Exit", "of_outcome", "of_proof", "worst"]
-
 
 class Exit(enum.IntEnum):
     """What each code says; 128 and its number stands for a signal."""

@@ -19,8 +19,6 @@ from simulator import Cluster, FaultPlan, LockstepError, RunFailed, RunResult, T
 from simulator.out import NotKept
 from simulator.results import PlannedFault
 
-__all__ = ["JobOutcome", "as_json", "carry_out", "counted_by", "summary"]
-
 
 @dataclasses.dataclass(frozen=True)
 class JobOutcome:

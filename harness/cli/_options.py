@@ -13,20 +13,6 @@ import msgspec
 if TYPE_CHECKING:
     from simulator import FaultPlan
 
-__all__ = [
-    "NEEDED_AND_SPARE",
-    "fault_options",
-    "network_option",
-    "out_option",
-    "plan_of",
-    "restart_options",
-    "seed_option",
-    "timeout_option",
-    "together",
-    "try_out",
-    "verbose_option",
-]
-
 NEEDED_AND_SPARE = "as many as its faults can cause, and 3"
 """How many restarts a run that is judged may have, in words."""
 

@@ -15,8 +15,6 @@ import sys
 from collections.abc import Iterator
 from typing import TextIO
 
-__all__ = ["Outlet", "lasting_output"]
-
 # Nobody is there any more: of a pipe or socket the reader, of a terminal its window.
 _GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
 

@@ -11,8 +11,6 @@ import click
 
 from simulator import UsageError
 
-__all__ = ["again", "check_written", "write_page", "write_trace", "write_verdicts"]
-
 # What stands near the beginning of each.
 _PAGE, _TRACE = b"<title>Lockstep ", b'"traceEvents":'
 _BEGINNING_BYTES = 512

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from simulator.run.task import Task
 
-__all__ = ["Progress", "line"]
-
 _PLAIN_SECONDS, _LIVE_SECONDS = 10.0, 0.25
 _LOOK_SECONDS = 0.25
 

@@ -11,8 +11,6 @@ from harness.damaged_files import reading
 from simulator import Cluster, FaultPlan, UsageError
 from simulator.out import NotKept, OutDirectory
 
-__all__ = ["FILES", "Job", "check_place", "load_job", "make_place", "renew_place", "save_job"]
-
 _RUN, _PLAN = FILES = "run.json", "plan.toml"
 
 
@@ -143,7 +141,7 @@ def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:
 
 def _what_else(directory: Path) -> str:
     from harness.report.timeline import journals
-    from harness.saved_run import VERDICT
+    from harness.run_directory import VERDICT
 
     if (directory / VERDICT).exists():
         return f"{directory} holds a run of `lockstep verify`; judge it again with `lockstep report {directory}`"

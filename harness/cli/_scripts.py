@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from harness.subject.program import Program
     from simulator.topology import Devices
 
-__all__ = ["names_of", "script_of", "script_options"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _FIRST = 100
 _COUNTS = ("worker", "ps", "devices")

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     Ran = tuple[PlanOutcome, list[Timeline]]
 
-__all__ = ["SubjectElsewhere", "check_jobs", "run_plan"]
-
 
 def check_jobs(jobs: int, case: StrategyCase) -> None:
     """Whether so many runs of a strategy can be under way at once.

@@ -8,8 +8,6 @@ import textwrap
 
 import click
 
-__all__ = ["columns", "fitted", "show"]
-
 _COLUMNS_MIN = 40
 _HANGING = 4
 

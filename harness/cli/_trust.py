@@ -16,8 +16,6 @@ import click
 from harness.cli._saved_job import FILES, Job
 from simulator import UsageError
 
-__all__ = ["confirm_command"]
-
 
 def confirm_command(directory: Path, job: Job, *, sure: bool) -> None:
     """Show all that would be run and ask, where somebody else may have written it.

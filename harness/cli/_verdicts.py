@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import ReportedVerdict
     from harness.judging.verdict import Verdict
 
-__all__ = ["GITHUB", "JSON", "TEXT", "format_of", "format_options", "reported", "show_verdict", "told_phases", "write"]
-
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
 TEXT, JSON, GITHUB = "text", "json", "github"

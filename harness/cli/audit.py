@@ -12,8 +12,6 @@ from harness.cli._options import timeout_option
 from harness.cli._scripts import names_of, script_of, script_options
 from harness.cli._terminal_width import columns, show
 
-__all__ = ["audit"]
-
 _EPILOG = """\b
 Examples:
   lockstep audit --devices cpu:2 -- python train.py

@@ -9,8 +9,6 @@ import click
 from harness.cli._exits import Exit
 from harness.cli._terminal_width import show
 
-__all__ = ["bundle"]
-
 _EPILOG = """\b
 Examples:
   lockstep bundle out/                                    for a machine with this Python, in parts of 58 MiB

@@ -12,8 +12,6 @@ from harness.cli._options import timeout_option
 from harness.cli._output_files import again
 from harness.cli._terminal_width import show
 
-__all__ = ["certify"]
-
 _EPILOG = """\b
 Examples:
   lockstep certify report/                                     all of scenarios/, on the GPUs of this machine

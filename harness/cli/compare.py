@@ -18,8 +18,6 @@ from harness.cli._options import out_option
 from harness.cli._terminal_width import columns, fitted, show
 from harness.cli.verify import verify
 
-__all__ = ["compare"]
-
 _CODES = {"agree": Exit.FINE, "differ": Exit.INCONSISTENT, "abstained": Exit.ABSTAINED}
 # These say how a verdict is shown or kept, which is not for one side to say.
 _REFUSED = {"out": "--out", "as_json": "--json", "stream": "--stream", "verbose": "--verbose", "strict": "--strict"}
@@ -85,7 +83,7 @@ def _only_run(directory: Path) -> Path:
     Raises:
         UsageError: there is none, or more than one.
     """
-    from harness.saved_run import VERDICT
+    from harness.run_directory import VERDICT
     from simulator import UsageError
 
     if (directory / VERDICT).exists():

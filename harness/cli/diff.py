@@ -9,8 +9,6 @@ import msgspec
 
 from harness.cli._terminal_width import show
 
-__all__ = ["diff"]
-
 
 @click.command(epilog="\b\nExample:\n  lockstep diff tf-2.20/ tf-2.21/")
 @click.argument("before", type=click.Path(path_type=Path), metavar="REPORT_A")

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from simulator.capabilities import Capabilities
     from simulator.machines.far.machine import FarMachine
 
-__all__ = ["doctor"]
-
 
 @click.command(epilog="Example: lockstep doctor --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")

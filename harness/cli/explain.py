@@ -7,8 +7,6 @@ import msgspec
 
 from harness.cli._terminal_width import columns, show
 
-__all__ = ["explain"]
-
 _EPILOG = """\b
 Examples:
   lockstep explain loss_times_replicas

@@ -20,8 +20,6 @@ from harness.cli._terminal_width import show
 if TYPE_CHECKING:
     from harness.live import Judge, StepJudged
 
-__all__ = ["judge"]
-
 _EPILOG = """\b
 Examples:
   lockstep judge evidence                        what is there and has not been judged

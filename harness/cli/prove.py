@@ -19,8 +19,6 @@ from simulator import UsageError
 if TYPE_CHECKING:
     from harness.relations import Proof
 
-__all__ = ["prove", "trainings"]
-
 _EPILOG = """\b
 Examples:
   lockstep prove train.py:train

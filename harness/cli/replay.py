@@ -19,8 +19,6 @@ from harness.cli._trust import confirm_command
 if TYPE_CHECKING:
     from harness.report.history import Deviation, History
 
-__all__ = ["replay"]
-
 _EPILOG = """\b
 Examples:
   lockstep run --worker 3 --fault kind=kill,task=worker:1,step=20 --restarts 1 --out runs/7 -- python train.py

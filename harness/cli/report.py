@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
     from harness.report import Matrix
 
-__all__ = ["report"]
-
 _EPILOG = """\b
 Examples:
   lockstep report out/ --html matrix.html         out/ from `pytest scenarios/ --lockstep-out=out`
@@ -93,7 +91,7 @@ def report(
 
 def _verified(directory: Path) -> list[Path]:
     """The verified runs in what `lockstep verify --out` has written, or in one strategy's folder of it."""
-    from harness.saved_run import VERDICT
+    from harness.run_directory import VERDICT
 
     if (directory / VERDICT).exists():
         return [directory]

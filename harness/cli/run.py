@@ -30,8 +30,6 @@ from harness.report.timeline import timeline_page
 if TYPE_CHECKING:
     from simulator import Cluster, FaultPlan, Topology
 
-__all__ = ["run"]
-
 _EPILOG = """\b
 Examples:
   lockstep run --worker 2 -- python train.py --epochs 3

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from harness.subject.strategies import StrategyCase
     from simulator import FaultPlan
 
-__all__ = ["search"]
-
 _EPILOG = """\b
 Examples:
   lockstep search train.py:train --strategy multi_worker-2 --budget 10m

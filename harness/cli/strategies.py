@@ -8,8 +8,6 @@ import msgspec
 from harness.cli._terminal_width import show
 from harness.subject.strategies import StrategyCase, catalogue
 
-__all__ = ["strategies"]
-
 
 @click.command(epilog="\b\nExample:\n  lockstep strategies --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from harness.subject.strategies import StrategyCase
     from simulator import LockstepError, RunFailed
 
-__all__ = ["verify"]
-
 _EPILOG = """\b
 Examples:
   lockstep verify train.py:train --strategy mirrored-2 --strategy multi_worker-2 --json

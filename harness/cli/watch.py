@@ -12,8 +12,6 @@ from harness.cli._options import out_option
 from harness.cli.run import run
 from harness.watch import EVERY, ROOM
 
-__all__ = ["watch"]
-
 _EPILOG = """\b
 Examples:
   lockstep watch --every 500 --out evidence -- python train.py             on the devices of this machine

@@ -12,8 +12,6 @@ from typing import Protocol, TypeVar
 from harness.judging.culprit.kinds import KINDS, REPORT
 from harness.judging.diagnostics import Label
 
-__all__ = ["NUMBERS", "REPLICAS", "Cure", "CureSource", "called", "lines_of", "names_replicas", "targets"]
-
 NUMBERS = (
     "loss_matches_reference",
     "gradients_match_reference",

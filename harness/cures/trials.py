@@ -29,8 +29,6 @@ from harness.verify import verify
 from simulator import LockstepError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["NoCure", "TriedCure", "try_cures"]
-
 _TRIES_MAX = 12
 
 

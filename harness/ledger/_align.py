@@ -10,8 +10,6 @@ from harness.evidence.trace import RunTrace
 from harness.ledger._ledger import Ledger
 from harness.ledger._multiset import Ints, Mask, differing
 
-__all__ = ["Aligned", "Differences", "aligned"]
-
 
 @dataclass(frozen=True, eq=False)
 class Differences:

@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from harness.evidence.trace import ClientTrace, RunTrace, Step
 from harness.ledger._consumed import Batches, Consumed
 
-__all__ = ["ledger_of"]
-
 C = TypeVar("C", bound=Consumed)
 
 _NO_EPOCH = 1

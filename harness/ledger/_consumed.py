@@ -10,9 +10,6 @@ from typing import TypeVar
 
 from harness.ledger._multiset import Ints, Mask, counted, elements
 
-__all__ = ["Batches", "Consumed"]
-
-
 C = TypeVar("C", bound="Consumed")
 
 

@@ -11,8 +11,6 @@ from harness.ledger._consumed import Batches, Consumed
 from harness.ledger._multiset import Ints
 from harness.ledger._table import table
 
-__all__ = ["Ledger"]
-
 
 class Ledger(Consumed):
     """Every example that a run consumed, in the order recorded; `Consumed` says which columns there are."""

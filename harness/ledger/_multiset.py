@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 else:
     Ints = Mask = Any
 
-__all__ = ["Ints", "Mask", "counted", "differing", "elements"]
-
 
 def elements(of: Iterable[int] | Mapping[int, int]) -> Ints:
     """The ids of an iterable, or each key of a mapping as often as its value says.

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from harness.ledger._consumed import Consumed
 from harness.ledger._multiset import Ints, differing
 
-__all__ = ["table"]
-
 _IDS_MAX = 4
 _CELL_MAX = 28
 _Marks = tuple[dict[int, list[str]], dict[int, list[str]]]

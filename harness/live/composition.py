@@ -15,8 +15,6 @@ from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, S
 from harness.evidence.trace import Seen
 from harness.evidence.writing import TraceWriter
 
-__all__ = ["compose", "seen_of"]
-
 
 def compose(training: Training, steps: Sequence[int], directory: Path, *, only: int | None = None) -> None:
     """Leave a run whose steps, numbered from 1, are these.

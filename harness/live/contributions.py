@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     _Gradient = np.ndarray[Any, Any]
 
-__all__ = ["contributed", "outlier"]
-
 _APART = 100.0
 """So many times farther than any other replica is one from what it should contribute."""
 _ROUNDING = 1e-4

@@ -8,8 +8,6 @@ import msgspec
 
 from harness.judging.laws.protocol import Finding
 
-__all__ = ["QUESTIONS", "StepFinding", "StepJudged", "found_by"]
-
 QUESTIONS = {"replicas_agree": "state", "finite": "computation", "draws": "draws"}
 """Of laws that are not about the computation."""
 

@@ -37,8 +37,6 @@ from harness.subject.strategies import strategy_case
 from simulator import LockstepError, RunFailed, UsageError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Judge"]
-
 _TOGETHER = 8
 """Steps that are judged by one process, which takes seconds to begin."""
 _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2

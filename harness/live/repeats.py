@@ -10,8 +10,6 @@ from harness.evidence.digests import EXAMPLES, digests_of
 from harness.live.findings import StepFinding
 from harness.live.state import replicas_of
 
-__all__ = ["repeats"]
-
 _KNOWN_MIN = 20
 """Steps by which it is known after how many others a batch comes again, or that none does."""
 _SOON, _LATE = 0.5, 1.5

@@ -12,8 +12,6 @@ from harness.live.findings import StepFinding
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["resumed_apart"]
-
 _Held = Mapping[tuple[str, int], "np.ndarray[Any, Any]"]
 
 

@@ -18,8 +18,6 @@ from harness.live.findings import StepFinding
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["AGREE", "Divergence", "begun_apart", "divergences", "left_apart", "replicas_of"]
-
 AGREE = "replicas_agree"
 _FAR = 10.0
 """So much farther than the other copy is one from what both had before, which then is the wrong one."""

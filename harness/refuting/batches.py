@@ -8,8 +8,6 @@ from harness.evidence.step_graph import StepGraph
 from harness.recording.tracing import TrialBatch
 from harness.running.step_graphs import StepGraphs
 
-__all__ = ["batches_of", "even_shards", "has_iterator", "rows_of", "uneven_shards"]
-
 
 def rows_of(graphs: StepGraphs) -> dict[int, tuple[int, ...]]:
     """Of each replica where its rows are in the one device's batch; nothing if that is not known.

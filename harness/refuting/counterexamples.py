@@ -18,8 +18,6 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import LockstepError
 
-__all__ = ["confirmed", "refuted"]
-
 _TRACING_SECONDS_MAX = 10.0
 """A function of which tracing takes longer is run as it has been traced."""
 _BATCHES_MIN = 2

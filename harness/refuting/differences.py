@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["BatchDifference", "Carried", "differences_of_batch", "is_the_same"]
-
 Carried = tuple[Sequence[BatchOutcome], BatchOutcome]
 """What came of a batch in each client, and on one device."""
 

@@ -11,8 +11,6 @@ from harness.relations.facts import Fact, FactKind
 from harness.relations.loops import looped
 from harness.relations.protocol import GraphStep, Walking
 
-__all__ = ["CALLS"]
-
 _ROUNDS_MAX = 6
 _DEPTH_MAX = 40
 

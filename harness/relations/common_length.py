@@ -8,8 +8,6 @@ import msgspec
 
 from harness.evidence.step_graph import StepGraph
 
-__all__ = ["cut_to_shortest"]
-
 
 def cut_to_shortest(every: Sequence[StepGraph]) -> tuple[StepGraph, ...]:
     """The same with as many calls each, if one was cut, and that as a condition.

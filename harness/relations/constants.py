@@ -11,8 +11,6 @@ from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep
 from harness.relations.terms import ONE, rational
 
-__all__ = ["fact_of_constant", "folded"]
-
 _ELEMENTS_MAX = 64
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.relations.facts import Fact, FactKind
 from harness.relations.walker import WalkedGraph, plain_name
 
-__all__ = ["guilty_operation", "is_gradient", "meaning"]
-
 _GRADIENT = "gradient_tape/"
 
 

@@ -31,20 +31,6 @@ from typing import Any
 from harness.evidence.step_graph import GraphNode
 from harness.relations.terms import ONE, Scaled
 
-__all__ = [
-    "COARSE",
-    "EVEN",
-    "NONEMPTY",
-    "WITHIN",
-    "Fact",
-    "FactKind",
-    "Made",
-    "ProofCondition",
-    "Shape",
-    "Unknown",
-    "made_by",
-]
-
 Shape = tuple[int | None, ...] | None
 
 

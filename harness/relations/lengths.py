@@ -10,8 +10,6 @@ import msgspec
 from harness.evidence.step_graph import GraphNode
 from harness.relations.facts import Fact, Shape
 
-__all__ = ["closer"]
-
 _ELEMENTWISE = [
     "Abs",
     "Add",

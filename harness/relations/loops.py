@@ -9,8 +9,6 @@ from typing import Any
 from harness.relations.facts import Fact, FactKind, ProofCondition
 from harness.relations.protocol import GraphStep, Walking
 
-__all__ = ["looped"]
-
 Place = tuple[str, int | None]
 _ROUNDS_MAX = 6
 _GOING_ROUND = (FactKind.REPLICATED, FactKind.PARTIAL, FactKind.SPLIT, FactKind.ROWS)

@@ -10,8 +10,6 @@ from typing import Any, Literal
 from harness.relations.facts import EVEN, NONEMPTY
 from simulator.agent.places import place
 
-__all__ = ["Counterexample", "Met", "Proof", "SourcePlace", "Suspect", "Under", "proof_again"]
-
 Status = Literal["proved", "conditional", "refuted", "open"]
 
 _SAYS = {

@@ -19,8 +19,6 @@ from harness.evidence.step_graph import GraphNode
 from harness.relations.facts import EVEN, NONEMPTY, WITHIN, Fact, FactKind, ProofCondition, Shape, Unknown
 from harness.relations.terms import Scaled, Terms
 
-__all__ = ["RULES", "GraphStep", "Rule", "Walking", "World", "attributes_of", "rule"]
-
 Rule = Callable[["GraphStep"], "Fact | Sequence[Fact]"]
 RULES: dict[str, Rule] = {}
 

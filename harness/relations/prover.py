@@ -20,8 +20,6 @@ from harness.relations.protocol import World
 from harness.relations.terms import Scaled, Terms
 from harness.relations.walker import WalkedGraph, walk
 
-__all__ = ["proof_of"]
-
 _SINGLE = Fraction(1)
 # What a program does around its function and is never looked at.
 _NEVER = ("is called outside", "another function", "traced again", "another object")

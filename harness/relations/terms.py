@@ -12,8 +12,6 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
-__all__ = ["ONE", "ROWS", "ZERO", "Scaled", "Terms", "rational"]
-
 Scaled = tuple[Fraction, int]
 """A rational multiple of a term."""
 

@@ -10,8 +10,6 @@ from harness.evidence.step_graph import GraphNode
 from harness.relations.facts import Fact, FactKind, Shape
 from harness.relations.protocol import GraphStep, Walking
 
-__all__ = ["on_variable"]
-
 _ADDED = {"AssignAddVariableOp": "AddV2", "AssignSubVariableOp": "Sub"}
 _READ = ("ReadVariableOp", "ResourceGather", "VariableShape", "VarIsInitializedOp")
 

@@ -21,8 +21,6 @@ from harness.relations.rules.replicas import everywhere, met
 from harness.relations.terms import ONE, ROWS, Terms
 from harness.relations.variables import on_variable
 
-__all__ = ["WalkedGraph", "Walker", "plain_name", "walk"]
-
 Place = tuple[str, int | None]
 """A copy of a variable: its name, and whose it is."""
 

@@ -11,8 +11,6 @@ from harness.damaged_files import reading
 from harness.report.matrix import OUTCOMES, Cell, Matrix
 from simulator import UsageError
 
-__all__ = ["Change", "compare_matrices", "read_matrix"]
-
 # A cell that stays within its bound is listed when it has come this much closer to it.
 _RATIO_FACTOR = 10.0
 _RATIO_SMALLEST = 0.01

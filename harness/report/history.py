@@ -13,8 +13,6 @@ import msgspec
 from harness.report.timeline import Timeline
 from simulator.faults.history import canonical_history
 
-__all__ = ["Deviation", "History", "first_difference", "history"]
-
 # For each task, and for the plan, what happened in its own order.
 History = dict[str, list[str]]
 _PLAN, _NEW = "plan", "a new process"

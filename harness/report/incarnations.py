@@ -9,8 +9,6 @@ from dataclasses import dataclass
 
 from simulator.results import Incarnation, Saved
 
-__all__ = ["ProcessHistory", "RestoredState", "described", "histories_of", "warnings_of"]
-
 
 @dataclass(frozen=True)
 class RestoredState:

@@ -16,8 +16,6 @@ from harness.report.tables import Table
 from harness.subject.strategies import catalogue
 from simulator.agent.places import place
 
-__all__ = ["OUTCOMES", "Cell", "Matrix", "in_order", "markdown"]
-
 # Worst last: the order in which a row's or a session's worst outcome is chosen.
 OUTCOMES = ("ok", "skipped", "known", "FAIL")
 _COLUMN = 11

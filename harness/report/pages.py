@@ -14,8 +14,6 @@ from harness.report.templates import rendered
 from harness.report.timeline import Timeline
 from harness.report.timeline.drawing import draw
 
-__all__ = ["StepTold", "Verified", "judged_page", "matrix_page", "proofs_page", "search_page", "verified_page"]
-
 # Of the end of each log.
 _LOG_BYTES_MAX = 20_000
 

@@ -6,8 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-__all__ = ["Table", "TableRow", "gather"]
-
 
 class TableRow(msgspec.Struct, frozen=True):
     """One row of the table called `table`, as one test reports it: column to text."""

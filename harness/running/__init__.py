@@ -1,3 +1,1 @@
 """Makes the runs: of the program under test and of its reference."""
-
-__all__: list[str] = []

@@ -17,8 +17,6 @@ from harness.subject.program import Program
 from simulator import UsageError
 from simulator.machines.local.scratch import make_scratch
 
-__all__ = ["CACHE_VARIABLE", "cache_folder", "check_cache", "kept_in_cache"]
-
 CACHE_VARIABLE = "LOCKSTEP_CACHE"
 
 

@@ -15,8 +15,6 @@ from harness.subject.strategies import StrategyCase
 from simulator.agent.private_files import given_view
 from simulator.machines.local.private_files import private_files
 
-__all__ = ["client_of", "env_of_servers", "private_there", "viewed"]
-
 
 def client_of(program: Program) -> Callable[..., dict[str, Any]]:
     """The function that a client calls with the program, the strategy's case and its assignment."""

@@ -20,8 +20,6 @@ from typing import Any, Generic, TypeVar
 from simulator import LockstepError, UsageError
 from simulator.kernel import die_with_parent
 
-__all__ = ["Begun", "Crew", "ProcessLost", "crew_of"]
-
 # What a process does once it was told to end: it ends its tasks and removes their files.
 _END_SECONDS_MAX = 20.0
 _Asked = TypeVar("_Asked")

@@ -23,8 +23,6 @@ import msgspec
 from harness.evidence.independence import Touch
 from simulator.machines.local import facts
 
-__all__ = ["code_digest", "environment_digest", "keep_depends", "still_the_same"]
-
 _DEPENDS = "depends.json"
 _PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "ml_dtypes")
 _DIGITS = 12

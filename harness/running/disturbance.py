@@ -12,8 +12,6 @@ from harness.subject.strategies import StrategyCase
 from simulator import Cluster, FaultPlan, Topology, UsageError
 from simulator.faults import describe_plan
 
-__all__ = ["RECORD", "Disturbance"]
-
 # Stands for `record.directory` in a plan, which is another one in each run.
 RECORD = "record.directory"
 _RESTARTS_SPARE = 3

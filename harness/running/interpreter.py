@@ -14,8 +14,6 @@ from harness.running.dependencies import code_digest
 from simulator import UsageError
 from simulator.capabilities.versions import why_refused
 
-__all__ = ["Interpreter", "its_environ"]
-
 _PROBE_SECONDS_MAX = 60.0
 # The working directory does not count: it may hold anything.
 _START = "import sys; sys.path[:] = [each for each in sys.path if each]; "

@@ -27,8 +27,6 @@ from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, Run, RunResult, UsageError
 
-__all__ = ["Interrupting", "check_interruption", "run_twice"]
-
 
 @dataclasses.dataclass(frozen=True)
 class Interrupting:

@@ -11,8 +11,6 @@ from harness.evidence.links import BUILT, LinkBytes, Links
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, DeadlineExceeded, LinkCounters, Run, RunFailed, RunResult, Topology
 
-__all__ = ["is_linked", "run_linked"]
-
 _Counters = Mapping[tuple[str, str], LinkCounters]
 
 

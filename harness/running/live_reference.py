@@ -20,8 +20,6 @@ from simulator import LockstepError
 from simulator.machines.local.host import cores, is_busy, memory_bytes
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["LiveReference", "live_reference"]
-
 _SPARE_BYTES = 4 << 30
 """Of memory, from which on a second process may be there beside those of the run."""
 

@@ -19,16 +19,6 @@ from simulator.machines.engines.selection import engine_of
 from simulator.machines.local.scratch import scratch
 from simulator.machines.protocol import LEFT
 
-__all__ = [
-    "brought_if_failed",
-    "check_machines",
-    "fetch_traces",
-    "machine_assignment",
-    "on_machines",
-    "placed_program",
-    "record_directory",
-]
-
 
 def check_machines(case: StrategyCase) -> None:
     """See to it that what is asked of machines can be, before any is reached.

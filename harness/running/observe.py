@@ -34,8 +34,6 @@ from simulator.capabilities import accelerators
 from simulator.capabilities.versions import why_refused
 from simulator.hardware import HardwareMissing, gpus
 
-__all__ = ["check_hardware", "disturbed_by", "observe", "run_once"]
-
 _SEED = 20
 
 

@@ -24,8 +24,6 @@ from simulator import LockstepError, RunFailed, RunResult, TaskError, UsageError
 from simulator.kernel import die_with_parent
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["Failed", "Reply", "Request", "answer", "runs_of_environment"]
-
 _END_SECONDS_MAX = 10.0
 # The imports of a forkserver on a busy machine.
 _BEGIN_SECONDS_MAX = 60.0

@@ -24,8 +24,6 @@ from simulator import LockstepError, RunFailed
 from simulator.machines.local.host import is_busy
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["NOISY_RUNS", "PAIR", "ReferenceRuns", "Venue", "failure_on_one_device", "reference_runs", "undisturbed"]
-
 PAIR = len(FIRST_SEEDS)
 """Runs with noise of which each is the opposite of the other."""
 NOISY_RUNS = (PAIR, PAIR + len(MORE_SEEDS))

@@ -11,8 +11,6 @@ from harness.evidence.trace import ClientTrace, read_client
 from harness.running.reference_runs import PLAIN, Runs, noisy, reproducible
 from simulator import RunFailed
 
-__all__ = ["FIRST_SEEDS", "MORE_SEEDS", "ReferenceRequest", "make_runs", "notes_of"]
-
 # An opposite pair, for where rounding can turn a sign; see harness.recording.noise.
 FIRST_SEEDS = (101, -101)
 # Each of which is another draw.

@@ -27,8 +27,6 @@ from harness.subject.strategies import strategy_case
 from simulator import Cluster, Run, RunFailed
 from simulator.machines.local.host import cores
 
-__all__ = ["OTHER_KERNELS", "PLAIN", "TF32", "Runs", "noisy", "reproducible"]
-
 PLAIN = "plain"
 OTHER_KERNELS = "other-kernels"
 """The run without noise whose products and convolutions are computed by TensorFlow's other kernels for CPUs.

@@ -14,8 +14,6 @@ from harness.evidence.reference import Reference
 from harness.evidence.steps import EvidenceReader, HeldVariable, RunEvidence, Segment, lead
 from harness.judging.align import begins
 
-__all__ = ["segments_by_counts", "segments_by_state", "undone"]
-
 _MOST = 0.5
 """Of its variables a part has as many at least from the step that it goes on from."""
 

@@ -20,8 +20,6 @@ from simulator import LockstepError, RunFailed, UsageError
 from simulator.agent.places import place
 from simulator.faults import Fault
 
-__all__ = ["check_apart", "check_whole", "line_under_way", "own_trace", "ready"]
-
 _KINDS = ("mirrored", "central_storage", "multi_worker", "parameter_server")
 
 

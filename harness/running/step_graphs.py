@@ -19,8 +19,6 @@ from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import Cluster, LockstepError, Run
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["StepGraphs", "TrialOutcomes", "noisy_outcomes", "tracing", "try_batches"]
-
 _Read = TypeVar("_Read")
 
 

@@ -26,8 +26,6 @@ from simulator import Cluster, Run
 from simulator.machines.local.host import cores
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["LOOKS", "WatchedRuns", "watch_by_hand", "watch_step"]
-
 LOOKS = 12_000
 """As many operations of graphs are looked at in one run, of each process.
 

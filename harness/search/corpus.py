@@ -12,8 +12,6 @@ import msgspec
 from harness.search.situations import Coverage, Point, State
 from simulator import FaultPlan, UsageError
 
-__all__ = ["Corpus", "read_corpus", "write_corpus"]
-
 _PLANS_MAX = 200
 
 

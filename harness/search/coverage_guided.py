@@ -23,8 +23,6 @@ from simulator import FaultPlan
 from simulator.faults import Fault, LinkFault, all_kinds
 from simulator.faults.protocol import TRIGGERS, fields_of
 
-__all__ = ["Steering"]
-
 _PLAINEST = "kill"
 # Each so manieth plan has another kind than the plainest.
 _OTHER_KINDS_EACH = 3

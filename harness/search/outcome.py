@@ -7,8 +7,6 @@ from typing import Literal
 
 from harness.search.situations import RunSituations
 
-__all__ = ["PlanOutcome", "Symptom"]
-
 Symptom = Literal["numbers", "liveness", "slowness"]
 
 

@@ -18,8 +18,6 @@ from simulator import FaultPlan, Topology
 from simulator.faults import Fault, LinkFault, TaskFault, all_kinds
 from simulator.faults.protocol import PHASES, fields_of
 
-__all__ = ["Space", "draw_plans", "drawn_plans", "plans"]
-
 # The name of our draws in `hypothesis.settings`.
 _BACKEND = "lockstep"
 _FAULTS_MAX = 4

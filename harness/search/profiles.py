@@ -9,8 +9,6 @@ from harness.search.venue import HERE, SearchVenue
 from simulator import Topology, UsageError
 from simulator.faults import Fault, LinkFault, all_kinds
 
-__all__ = ["CAUSES", "PROFILES", "Profile", "choose_kinds", "profile_of", "searchable"]
-
 # Parts of a thousand, by the cause of unplanned stops in published training logs; see docs/search.md.
 CAUSES: Mapping[str, int] = {
     "hard death": 650,

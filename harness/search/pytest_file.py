@@ -13,8 +13,6 @@ from harness.search.outcome import PlanOutcome
 from simulator import FaultPlan
 from simulator.faults import describe_plan
 
-__all__ = ["name_of_test", "write_test"]
-
 _TEMPLATE = '''"""{title}
 
 Found by `lockstep search`; it fails for as long as the defect is there. Run it with

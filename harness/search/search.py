@@ -23,8 +23,6 @@ from harness.search.shrinking import Acceptance, Verdicts, shrink_plan
 from harness.search.situations import Coverage, Point
 from simulator import FaultPlan
 
-__all__ = ["FailingPlan", "Hunt", "Search"]
-
 Runner = Callable[[FaultPlan], PlanOutcome]
 Waiting = Callable[[], PlanOutcome]
 # A run that is given less could not even end its tasks.

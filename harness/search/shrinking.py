@@ -18,8 +18,6 @@ from simulator.faults import Fault, all_kinds, goes_without_saying
 from simulator.faults.protocol import fields_of
 from simulator.units import parse_duration, parse_size
 
-__all__ = ["Acceptance", "Verdicts", "minimal", "shrink_plan", "simpler_faults"]
-
 T = TypeVar("T")
 Key = TypeVar("Key", bound=Hashable)
 _Changes = dict[str, Any]

@@ -10,8 +10,6 @@ from typing import Any
 
 from simulator import FaultPlan
 
-__all__ = ["Coverage", "Point", "RunSituations", "State", "shown_by"]
-
 State = tuple[str, ...]
 """A state of the job: what it is of (`order`, `recovery` or `death`), and the words that tell it from others."""
 

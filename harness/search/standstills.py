@@ -19,8 +19,6 @@ from simulator.units import parse_duration
 if TYPE_CHECKING:
     from harness.report.timeline import FaultRow, Life, Timeline
 
-__all__ = ["SLOWNESS", "Standstill", "longest_gap", "seconds_lost", "standstills"]
-
 SLOWNESS = "10s"
 """A run that stands still for longer has failed, where nothing else was asked for."""
 _NOTICED_SECONDS = 13.0

@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
     from harness.report.timeline import Timeline
 
-__all__ = ["Subject", "outcome_of_failure", "subject_of", "survives"]
-
 # What the injector says of a fault that could not be made: a plan that was drawn may ask for what never comes.
 _UNFIRED = ("FaultNotFired", "FaultWithoutEffect")
 _LATE = "Hang"

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from harness.subject.strategies import StrategyCase
 from simulator.machines.engines.selection import engine_of
 
-__all__ = ["HERE", "SearchVenue", "room_of"]
-
 
 @dataclass(frozen=True)
 class SearchVenue:

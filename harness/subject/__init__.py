@@ -1,3 +1,1 @@
 """What is tested: a program, under a strategy."""
-
-__all__: list[str] = []

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.subject.strategies.tpu import REHEARSED
 from simulator.agent.devices import SIMULATED
 
-__all__ = ["hardware_of", "ran_on"]
-
 
 def hardware_of(device: str) -> str:
     """`cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`; what pretends to be a device is never one.

@@ -11,8 +11,6 @@ import msgspec
 
 from simulator import UsageError
 
-__all__ = ["OVER_VARIABLE", "OnMachines", "Over"]
-
 OVER_VARIABLE = "LOCKSTEP_OVER"
 """Where clusters of strategies are by default in this process and those that it starts; see `Over.by_default`."""
 

@@ -16,8 +16,6 @@ import msgspec
 from simulator import UsageError
 from simulator.agent.places import cell_file, cell_of, place
 
-__all__ = ["NotebookCell", "is_harmless", "line_on_disk", "read_cells", "show_source", "show_to_python"]
-
 # They look, install what is there already or is missed at its import, or show how long something took.
 _HARMLESS = re.compile(
     r"%(matplotlib|config|load_ext|reload_ext|autoreload|tensorflow_version|tensorboard|pip|conda|who|whos|pwd)\b.*"

@@ -22,8 +22,6 @@ from simulator import UsageError
 from simulator.launch import pack, unpack
 from simulator.launch.before_import import before_tensorflow
 
-__all__ = ["Program"]
-
 _FORM = "a program is given as FILE.py:FUNCTION, for example train.py:train"
 
 

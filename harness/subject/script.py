@@ -13,8 +13,6 @@ import msgspec
 from harness.subject.notebook import NotebookCell, read_cells, show_to_python
 from simulator import UsageError
 
-__all__ = ["FIRST_STEPS", "Script", "Updates"]
-
 FIRST_STEPS = 100
 """Of a script so many steps are judged if nobody says another number."""
 

@@ -12,8 +12,6 @@ from harness.tf_tests.inside.messages import Collected, NotCollected, TestEntry
 from harness.tf_tests.process import FileProcessEnded, TimedOut
 from harness.tf_tests.session import COLLECT_SECONDS_MAX, Session
 
-__all__ = ["SESSION", "HostedClass", "HostedFile", "HostedItem"]
-
 SESSION = pytest.StashKey[Session]()
 
 

@@ -23,8 +23,6 @@ from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.local.warden import warden
 from simulator.wire.spec import SEMAPHORES_VARIABLE
 
-__all__ = ["FileProcess", "FileProcessEnded", "TimedOut"]
-
 _PRELOAD = ("harness.tf_tests.inside._preload",)
 _GOODBYE_SECONDS_MAX = 2.0
 _STACKS_SECONDS_MAX = 3.0

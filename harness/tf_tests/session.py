@@ -11,8 +11,6 @@ import pytest
 from harness.tf_tests.inside.messages import Collected, Finished, NotCollected, RunTests, TestReport
 from harness.tf_tests.process import FileProcess
 
-__all__ = ["COLLECT_SECONDS_MAX", "Session", "options_for"]
-
 COLLECT_SECONDS_MAX = 300.0
 _SIMPLE = (str, int, float, bool, type(None))
 # What the user's session has done already, or does by itself.

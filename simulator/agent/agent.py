@@ -14,8 +14,6 @@ from simulator.agent.process import leave
 from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["Agent", "adopt", "current", "now", "sendable"]
-
 
 class Agent:
     """The task's side of the control connection. One per process; see `current`.

@@ -12,8 +12,6 @@ from simulator.agent.agent import Agent, adopt, current
 from simulator.agent.faults import actions
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["AGENT_VARIABLE", "attach", "begin"]
-
 AGENT_VARIABLE = "LOCKSTEP_AGENT"
 # Held for as long as this process lives: whoever holds it speaks for the task.
 _begun = False

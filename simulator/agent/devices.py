@@ -8,8 +8,6 @@ from typing import Any
 from simulator.topology import Devices
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["SIMULATED", "TF32_VARIABLE", "configure", "described", "physical_gpus", "start_server"]
-
 SIMULATED = "SIMULATED"
 """How the name of every simulated device begins."""
 

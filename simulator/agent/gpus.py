@@ -11,8 +11,6 @@ import msgspec
 from simulator.agent.devices import described, physical_gpus
 from simulator.agent.process import fresh_signals, join_no_one
 
-__all__ = ["SeenGpu", "look"]
-
 
 class SeenGpu(msgspec.Struct, frozen=True):
     """A GPU: its number among those that TensorFlow sees, its name, and the bytes that a process can have of it."""

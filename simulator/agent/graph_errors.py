@@ -8,8 +8,6 @@ from pathlib import Path
 
 from simulator.agent.places import place
 
-__all__ = ["readable", "without_own"]
-
 _FRAME = re.compile(r'^(?P<indent>  (  )?)File "(?P<file>[^"]+)", line (?P<line>\d+), in .*$')
 _NODE = re.compile(r"^Detected at node (?P<node>\S+) defined at")
 _FOREIGN = ("/site-packages/", "/dist-packages/")

@@ -20,8 +20,6 @@ from simulator.agent.process import fresh_signals, join_no_one, leave, redirect_
 from simulator.wire import control, payload
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["main"]
-
 # As long as TensorFlow itself waits for an asynchronous checkpoint at the exit of a process.
 BACKGROUND_SECONDS_MAX = 300.0
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["cell_file", "cell_of", "file_and_line", "place"]
-
 _CELL = re.compile(r"(?P<notebook>.+), cell (?P<number>\d+)")
 _PLACE = re.compile(r"(?P<file>.+?)(?::|, line )(?P<line>\d+)")
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 
 from simulator import kernel
 
-__all__ = ["VARIABLE", "enter_given_view", "enter_view", "given_view", "machine_view", "view_of_machine"]
-
 VARIABLE = "LOCKSTEP_SERVER_FILES"
 """In the environment of servers, which write checkpoints: the view that they enter, and where they are in it."""
 

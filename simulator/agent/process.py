@@ -11,8 +11,6 @@ from typing import NoReturn
 
 from simulator import kernel
 
-__all__ = ["fresh_signals", "join_no_one", "leave", "redirect_output", "renew_modules", "without_input"]
-
 # What Python itself ignores in each of its processes.
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 

@@ -11,8 +11,6 @@ import msgspec
 
 from simulator.agent.process import fresh_signals, join_no_one, redirect_output, without_input
 
-__all__ = ["TaskProgram", "become"]
-
 _NOT_FOUND = 127
 
 

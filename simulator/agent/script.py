@@ -23,8 +23,6 @@ from simulator.agent.process import fresh_signals, join_no_one, redirect_output,
 from simulator.agent.program import TaskProgram
 from simulator.agent.site import sitecustomize as site
 
-__all__ = ["become_script"]
-
 # Not to be seen until the script imports one of them.
 _HIDDEN = ("tensorflow", "keras", "tf_keras", "harness")
 _NEEDED_AT_END = {"sys", "builtins", "__main__"}

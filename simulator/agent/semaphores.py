@@ -10,8 +10,6 @@ import sys
 
 from simulator.wire.spec import SEMAPHORES_VARIABLE
 
-__all__ = ["name_as_asked"]
-
 
 def name_as_asked() -> None:
     """Name those of this process, and of what it starts, as its run asks; outside of a run nothing changes."""

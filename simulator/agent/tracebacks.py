@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-__all__ = ["hide_own_frames", "leave_out_own", "without_own"]
-
 _ROOT = Path(__file__).parents[2]
 # Scripts are run through runpy, which one that is started by hand does not show.
 _OWN = (*(f"{_ROOT / name}/" for name in ("simulator", "harness", "_lockstep")), "<frozen runpy>")

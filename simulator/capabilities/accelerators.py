@@ -11,8 +11,6 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["gpus", "tpus"]
-
 _ROOT = Path("/")
 # The first nvidia-smi after boot initialises the driver, which takes several seconds where persistence mode is off.
 _NVIDIA_SMI_SECONDS_MAX = 15.0

@@ -12,8 +12,6 @@ import sys
 
 from _lockstep.children import child_command
 
-__all__ = ["TRIALS", "try_hosts", "try_namespaces", "try_private_files"]
-
 TRIALS = (
     "user_namespaces",
     "mount_namespaces",

@@ -14,8 +14,6 @@ from simulator.errors import LockstepError
 from simulator.hardware.simulated import building
 from simulator.machines.local import host
 
-__all__ = ["probe"]
-
 _CORES_MIN = 2.0
 
 # name -> (what is lost without it, what to do about it)

@@ -9,8 +9,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["dev_shm", "forkserver", "pdeathsig", "pidfd"]
-
 _PR_GET_PDEATHSIG = 2
 # A 4-worker run keeps its traces and ring buffers well below this; container runtimes default to 64 MiB.
 _DEV_SHM_BYTES_MIN = 64 * 2**20

@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Capabilities", "Capability"]
-
 
 class Capability(msgspec.Struct, frozen=True, kw_only=True):
     """One thing a machine has or lacks.

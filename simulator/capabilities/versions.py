@@ -6,8 +6,6 @@ import importlib.metadata
 
 from packaging.version import InvalidVersion, Version
 
-__all__ = ["OLDEST", "why_refused"]
-
 # Also in pyproject.toml; a test holds the two to each other.
 OLDEST = Version("2.16.2")
 _CURE = f"install tensorflow>={OLDEST} into the environment of the training"

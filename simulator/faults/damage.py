@@ -9,8 +9,6 @@ from pathlib import Path
 
 from simulator.errors import UsageError
 
-__all__ = ["KINDS", "Damage", "apply", "empty", "flip_bit", "remove", "replace", "swap", "truncate", "zero_block"]
-
 _BLOCK_BYTES = 64
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from simulator.faults.kinds import all_kinds
 from simulator.journal import read_journal
 
-__all__ = ["canonical_history"]
-
 
 def canonical_history(journal: Path | Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """The step, fault and checkpoint events of a journal, one line each, in an order that does not depend on timing.

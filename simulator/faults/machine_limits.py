@@ -8,8 +8,6 @@ from simulator.faults.plan.plan import FaultPlan
 from simulator.network import NAMESPACES, NetworkOptions
 from simulator.topology import Topology
 
-__all__ = ["check_alone", "check_over_machines"]
-
 
 def check_alone(plan: FaultPlan) -> None:
     """See to it that nothing is asked of machines where there is only this one.

@@ -21,19 +21,6 @@ from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.units import parse_duration
 
-__all__ = [
-    "LASTING",
-    "PHASES",
-    "TRIGGERS",
-    "Effect",
-    "Fault",
-    "LinkFault",
-    "NoEffect",
-    "Scene",
-    "TaskFault",
-    "fields_of",
-]
-
 Effect = dict[str, Any]
 
 # How long faults of a search last, the simplest first: on both sides of the 10 s in which TensorFlow notices a silent

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from simulator.errors import UsageError
 from simulator.units import parse_duration, parse_rate, parse_share, parse_size
 
-__all__ = ["UNITS", "FaultValue", "ends_of"]
-
 _COUNT_MAX = 2**32 - 1
 _PARSERS: Mapping[str, Callable[[object, str], float]] = {
     "duration": parse_duration,

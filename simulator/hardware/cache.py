@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-__all__ = ["BUILDS_VARIABLE", "cache_folder"]
-
 BUILDS_VARIABLE = "LOCKSTEP_BUILDS"
 
 

@@ -23,8 +23,6 @@ from simulator.launch import DEFAULT_PRELOAD, at_import, fork
 from simulator.launch.protocol import EntryPoint
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["ANSWERS_VARIABLE", "SESSION_VARIABLE", "Gpu", "gpus", "may_have_gpus", "task_variables"]
-
 Gpu = SeenGpu
 ANSWERS_VARIABLE = "LOCKSTEP_CACHE"
 SESSION_VARIABLE = "LOCKSTEP_SESSION"

@@ -16,8 +16,6 @@ from simulator.hardware.detecting import Gpu, gpus, task_variables
 from simulator.hardware.sharing import GpuShare, gpu_shares, gpus_wanted
 from simulator.topology import Topology
 
-__all__ = ["SHARE_VARIABLE", "gpu_lease", "lent_gpus"]
-
 SHARE_VARIABLE = "LOCKSTEP_SHARE_GPUS"
 """With `1` runs do not wait for each other, and may meet on one GPU."""
 

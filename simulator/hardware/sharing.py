@@ -11,8 +11,6 @@ from simulator.errors import HardwareMissing, UsageError
 from simulator.hardware.detecting import Gpu
 from simulator.topology import Topology
 
-__all__ = ["LIMIT_VARIABLE", "GpuShare", "gpu_shares", "gpus_wanted"]
-
 LIMIT_VARIABLE = "LOCKSTEP_GPU_MEMORY_MB"
 _LIMIT_MB = 2048
 _MB = 2**20

@@ -1,3 +1,1 @@
 """What runs in helper processes: relay, keeper of hosts, warden, doorkeeper, the forkserver's imports, trials."""
-
-__all__: list[str] = []

@@ -27,8 +27,6 @@ from simulator.helpers.adopters import go_below_adopters
 from simulator.helpers.warden import FORKSERVER_VARIABLE
 from simulator.wire.forking import STAMPED
 
-__all__: list[str] = []
-
 # As `multiprocess` writes a number.
 _NUMBER = struct.Struct("q")
 

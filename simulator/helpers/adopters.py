@@ -17,8 +17,6 @@ from typing import Any, NoReturn
 from simulator import kernel
 from simulator.helpers.warden import kill_orphans
 
-__all__ = ["go_below_adopters"]
-
 
 def go_below_adopters(named: Path) -> None:
     """Go on in a grandchild, which ends when its parent does; this process and the one between adopt.

@@ -23,8 +23,6 @@ from multiprocess.connection import Connection
 
 from simulator import kernel
 
-__all__ = ["Descriptor", "HostDoor", "begin"]
-
 # What a doorkeeper says before it gives up instead of a process id.
 _FAILED = -1
 

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from simulator import kernel
 
-__all__ = ["main", "planned"]
-
 
 def planned(covered: Sequence[str], kept: Sequence[str]) -> Iterator[tuple[str, bool]]:
     """The mounts that are needed, outermost first: each path, and whether it is covered or shown as it is.

@@ -8,8 +8,6 @@ from typing import Any
 
 from simulator.wire.network import Conditions
 
-__all__ = ["Rules"]
-
 
 @dataclass
 class Rules:

@@ -15,8 +15,6 @@ from typing import Any
 
 from simulator import kernel
 
-__all__ = ["main"]
-
 
 def main() -> None:
     """Try everything in the order in which one needs the other."""

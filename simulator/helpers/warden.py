@@ -24,16 +24,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 
-__all__ = [
-    "DONE",
-    "END",
-    "FORKSERVER_VARIABLE",
-    "MARK_VARIABLE",
-    "kill_marked",
-    "kill_orphans",
-    "remove_tree",
-]
-
 # The last word of a parent that ends in order, and that of the warden itself.
 END, DONE = b"end", b"done\n"
 MARK_VARIABLE = "LOCKSTEP_RUN"

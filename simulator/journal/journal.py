@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Journal", "is_cut_off", "read_journal"]
-
 _EVENTS = msgspec.json.Decoder(dict[str, Any])
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["is_startup_line"]
-
 # `2026-01-31 12:00:00.000000: I tensorflow/core/util/port.cc:153] ...`, and of absl `I0000 00:00:17.5 7 x.cc:9] ...`
 _LOGGED = re.compile(
     r"(?:\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: ([IWE]) |([IWE])0000 00:00:\d+\.\d+ +\d+ )\S+\.(?:cc|h):\d+\]"

@@ -6,8 +6,6 @@ import ast
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-__all__ = ["Before", "before_tensorflow"]
-
 _READERS = ("tensorflow", "keras", "tf_keras")
 """Packages that read the environment when they are imported."""
 

@@ -14,8 +14,6 @@ from simulator.launch.protocol import Launcher
 from simulator.machines.protocol import Process
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["changed_environment", "environ_of", "local_start", "task_environment"]
-
 _OPTIONS = "TF_GRPC_DEFAULT_OPTIONS"
 # When a peer's server is not up yet, gRPC waits a second before it tries again, then 1.6 s, 2.6 s and so on up to two
 # minutes. Tasks of one machine start within milliseconds of each other. gRPC takes less than 100 ms for 100 ms

@@ -9,12 +9,11 @@ from pathlib import Path
 from simulator.agent import main
 from simulator.errors import TaskError
 from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import, fork
-from simulator.launch.protocol import EntryPoint, Failure, Process, ProcessEnd
+from simulator.launch.protocol import EntryPoint, Failure, ProcessEnd
 from simulator.machines.local.disk_space import full_disk
+from simulator.machines.protocol import Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
-
-__all__ = ["Functions"]
 
 
 @dataclass(frozen=True)

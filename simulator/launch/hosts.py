@@ -12,11 +12,10 @@ import multiprocess
 from simulator.errors import LockstepError, TaskError
 from simulator.helpers.doorkeeper import HostDoor, begin
 from simulator.launch.forkserver import ForkedProcess, fork
-from simulator.launch.protocol import EntryPoint, Failure, Launcher, Process, ProcessEnd
+from simulator.launch.protocol import EntryPoint, Failure, Launcher, ProcessEnd
+from simulator.machines.protocol import Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
-
-__all__ = ["InHosts", "start_inside"]
 
 _ENTER_SECONDS_MAX = 10.0
 

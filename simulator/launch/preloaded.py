@@ -20,8 +20,6 @@ from _lockstep.names import PACKAGES
 from simulator.launch.before_import import Before, before_tensorflow
 from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import
 
-__all__ = ["FRESH", "Preloaded", "preloaded"]
-
 MODULE = "-m"
 FRESH = "LOCKSTEP_FRESH"
 """A variable by which every command is started as from a shell."""

@@ -17,12 +17,11 @@ from simulator.agent.script import become_script
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
 from simulator.launch.preloaded import preloaded
-from simulator.launch.protocol import EntryPoint, Failure, Process, ProcessEnd
+from simulator.launch.protocol import EntryPoint, Failure, ProcessEnd
 from simulator.machines.local.disk_space import full_disk
+from simulator.machines.protocol import Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
-
-__all__ = ["COUNTERS", "Programs", "last_exception", "working_directory"]
 
 COUNTERS = ("auto", "fit", "gradient", "function", "explicit")
 _SITE = Path(__file__).parents[1] / "agent" / "site"

@@ -16,8 +16,6 @@ from simulator.machines.protocol import Process
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["EntryPoint", "Failure", "Launcher", "Process", "ProcessEnd"]
-
 # The kind of a `TaskError`, and its message.
 Failure = tuple[str, str]
 

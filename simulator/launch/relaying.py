@@ -15,8 +15,6 @@ from simulator.launch.forkserver import ForkedProcess, forkserver
 from simulator.machines.local.warden import warden
 from simulator.wire import network as wire
 
-__all__ = ["LinkRefused", "end_relay", "fork_relay", "listen", "port_of", "probe"]
-
 _END_SECONDS_MAX = 5.0
 # How often a probe that waits asks whether anybody still wants to know.
 _ASK_SECONDS = 0.1

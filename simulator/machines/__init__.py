@@ -1,3 +1,1 @@
 """Machines on which tasks run."""
-
-__all__: list[str] = []

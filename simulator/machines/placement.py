@@ -14,8 +14,6 @@ from simulator.errors import LockstepError, UsageError
 from simulator.machines.far.machine import FarMachine
 from simulator.machines.protocol import LOCAL, Event, Machine, MachineShare
 
-__all__ = ["Placement", "at_once", "placed"]
-
 
 class Placement:
     """The machines of a run and the tasks of each.

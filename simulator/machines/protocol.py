@@ -14,22 +14,6 @@ from typing import Protocol
 from simulator.wire.events import TaskEvent, Who
 from simulator.wire.spec import TaskSpec
 
-__all__ = [
-    "CATCHING",
-    "GROUP",
-    "LEFT",
-    "LOCAL",
-    "PROCESS",
-    "Broke",
-    "Event",
-    "Machine",
-    "MachineFacts",
-    "MachineShare",
-    "MachineSilent",
-    "Process",
-    "Silent",
-]
-
 # The name of the machine of this process.
 LOCAL = "local"
 # The folder of a run for what tasks on other machines have left, and that of each of these machines.

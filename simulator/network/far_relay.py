@@ -21,8 +21,6 @@ from simulator.threads import Worker
 from simulator.wire import network as wire
 from simulator.wire import site
 
-__all__ = ["FarRelay"]
-
 _END_SECONDS_MAX = 5.0
 # Besides what a probe itself waits.
 _ANSWER_SECONDS_MAX = 5.0

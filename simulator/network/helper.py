@@ -12,8 +12,6 @@ from simulator.errors import DeadlineExceeded, LockstepError
 from simulator.threads import Worker
 from simulator.wire import network as wire
 
-__all__ = ["Helper", "NetworkEnded"]
-
 _ANSWER_SECONDS_MAX = 10.0
 
 

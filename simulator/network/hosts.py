@@ -21,8 +21,6 @@ from simulator.network.helper import Helper, NetworkEnded
 from simulator.topology import Topology
 from simulator.wire.hosts import ECHO_PORT, Host, plan_hosts, table_of_names
 
-__all__ = ["Hosts", "HostsUnavailable", "KeeperEnded", "hold_addresses", "host_addresses"]
-
 _START_SECONDS_MAX = 20.0
 _END_SECONDS_MAX = 5.0
 _AGAIN_SECONDS = 0.2

@@ -12,8 +12,6 @@ from simulator.topology import JOBS, Topology, matching
 from simulator.units import parse_duration, parse_rate, parse_share, parse_size
 from simulator.wire.network import Conditions
 
-__all__ = ["JITTER_KINDS", "Link", "expand"]
-
 JITTER_KINDS = ("uniform", "normal", "pareto")
 _FLAGS = ("stall", "hold", "blackhole", "refuse", "reset")
 _SHAPES = ("delay", "jitter", "rate", "loss")

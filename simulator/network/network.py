@@ -23,8 +23,6 @@ from simulator.topology import Topology
 from simulator.wire import network as wire
 from simulator.wire.network import Conditions, Fired, LinkCounters
 
-__all__ = ["Network", "joined", "summed"]
-
 # On a link with a delay this much is on its way at most, as with the window of a TCP connection; 50 ms then allow
 # 320 MB/s.
 _QUEUE_BYTES = 16 * 2**20

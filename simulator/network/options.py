@@ -13,16 +13,6 @@ from simulator.network.network import Network
 from simulator.topology import Topology
 from simulator.wire.hosts import can_have_hosts, plan_hosts
 
-__all__ = [
-    "LOOPBACK",
-    "NAMESPACES",
-    "NETWORKS",
-    "NETWORK_VARIABLE",
-    "NetworkOptions",
-    "default_network",
-    "network_causes",
-]
-
 LOOPBACK, NAMESPACES = NETWORKS = ("loopback", "namespaces")
 # How a whole session, such as `pytest scenarios/ --network=namespaces`, gets another network than loopback.
 NETWORK_VARIABLE = "LOCKSTEP_NETWORK"

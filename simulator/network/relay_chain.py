@@ -20,8 +20,6 @@ from simulator.network.far_relay import FarRelay
 from simulator.network.helper import NetworkEnded
 from simulator.wire import network as wire
 
-__all__ = ["ChainedRelays"]
-
 
 class ChainedRelays:
     """Those of one run.

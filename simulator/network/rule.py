@@ -11,8 +11,6 @@ from simulator.network.link import Link
 from simulator.topology import Topology
 from simulator.wire.network import Fired
 
-__all__ = ["LinkRule"]
-
 
 @dataclass
 class LinkRule:

@@ -1,3 +1,1 @@
 """One run, in the parent: its tasks, what they say, what is done when they fail."""
-
-__all__: list[str] = []

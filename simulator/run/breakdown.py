@@ -11,8 +11,6 @@ from simulator.errors import TaskError
 from simulator.machines.local.disk_space import no_room
 from simulator.threads import Worker
 
-__all__ = ["Breakdown"]
-
 
 class Breakdown:
     """The first exception that ended work of Lockstep's own; Python would print it, and the run would wait for ever.

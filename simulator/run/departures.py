@@ -17,8 +17,6 @@ from simulator.journal.journal import Journal
 from simulator.run.task import Task
 from simulator.wire.control import Release
 
-__all__ = ["Departures"]
-
 # So long a process has announced no step and has had next to nothing of a processor, as while it waits in a collective.
 _STILL_SECONDS = 1.5
 _STILL_CPU_SECONDS = 0.05

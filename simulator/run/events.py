@@ -17,8 +17,6 @@ from simulator.wire import control
 from simulator.wire.events import Ended, Fenced, Greeted, Launched, NoMessage, Said, Who
 from simulator.wire.framing import Malformed
 
-__all__ = ["Events"]
-
 
 class Events:
     """Takes in every event of every machine, in the thread of that one; announces each change on `changed`.

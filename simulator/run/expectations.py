@@ -11,8 +11,6 @@ from simulator.results import Incarnation
 from simulator.run.task import Task
 from simulator.topology import matching
 
-__all__ = ["Expectation", "unexpected"]
-
 
 @dataclass(frozen=True)
 class Expectation:

@@ -11,8 +11,6 @@ import psutil
 
 from simulator.run.task import Task
 
-__all__ = ["Meetings"]
-
 # TensorFlow's connections last as long as the process, so that seldom is enough.
 _PAUSE_SECONDS = 0.25
 

@@ -11,8 +11,6 @@ from simulator.network import NetworkOptions
 from simulator.run.restarts import RestartPolicy
 from simulator.units import DURATION_SECONDS_MAX
 
-__all__ = ["Options", "check_timeout"]
-
 
 @dataclass(frozen=True)
 class Options:

@@ -16,8 +16,6 @@ from simulator.run.options import Options
 from simulator.run.protocol import Companion, NoCompanion
 from simulator.topology import Topology
 
-__all__ = ["RunPlan"]
-
 
 @dataclass(frozen=True)
 class RunPlan:

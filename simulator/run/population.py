@@ -21,8 +21,6 @@ from simulator.run.task import Task
 from simulator.wire.control import Proceed
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["Population"]
-
 # A process that has not announced a step after so many times what its peers took, and after so long, waits for them:
 # what it does until then is the same, on the same machine.
 _FIRST_STEP_FACTOR = 3.0

@@ -18,8 +18,6 @@ from simulator.run.task import Task
 from simulator.topology import Topology
 from simulator.wire.control import Action
 
-__all__ = ["Companion", "NoCompanion", "Running"]
-
 
 class Running(Protocol):
     """A run that goes on; `simulator.run.run.Run` says more of each name."""

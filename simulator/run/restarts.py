@@ -10,8 +10,6 @@ from simulator.machines.placement import Placement
 from simulator.run.task import Task
 from simulator.topology import Topology
 
-__all__ = ["POLICIES", "RestartPolicy", "forsaken", "has_done"]
-
 POLICIES = ("none", "task", "job")
 
 

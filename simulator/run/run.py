@@ -32,8 +32,6 @@ from simulator.run.supervisor import Supervisor
 from simulator.run.task import Task
 from simulator.wire.control import Action, Continue, Release
 
-__all__ = ["JOURNAL", "KEPT_FILES", "KEPT_FOLDERS", "Run", "running"]
-
 JOURNAL = "journal.jsonl"
 # What of the directory of a run is worth keeping: `plan.json` is of a fault plan.
 KEPT_FOLDERS = ("logs", "stacks")

@@ -9,8 +9,6 @@ from typing import Protocol
 from simulator.results import Saved
 from simulator.wire.control import SaveBegun, SaveEnded
 
-__all__ = ["OpenSave", "TaskSaves", "cut_off", "note"]
-
 Write = Callable[..., None]
 
 

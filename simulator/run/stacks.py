@@ -10,8 +10,6 @@ from simulator.errors import TaskError
 from simulator.journal.journal import Journal
 from simulator.run.task import Task
 
-__all__ = ["fail_hanging", "python_stacks"]
-
 
 def python_stacks(tasks: Iterable[Task], changed: threading.Condition) -> dict[str, str]:
     """Stacks of every thread of every living task; a program that would die of the signal is left alone."""

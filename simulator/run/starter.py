@@ -16,8 +16,6 @@ from simulator.run.task import Task
 from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["Starter"]
-
 
 @dataclass
 class Starter:

@@ -10,8 +10,6 @@ from typing import TextIO
 from simulator.journal.startup_lines import is_startup_line
 from simulator.threads import Worker
 
-__all__ = ["LogStream"]
-
 _POLL_SECONDS = 0.1
 _ESCAPE, _PLAIN = "\x1b[", "\x1b[0m"
 

@@ -13,8 +13,6 @@ from simulator.run.population import Population
 from simulator.run.protocol import Companion, NoCompanion
 from simulator.threads import Worker
 
-__all__ = ["Supervisor"]
-
 # How often a machine is looked at that is not heard.
 _LOOK_SECONDS = 0.5
 

@@ -16,8 +16,6 @@ from simulator.run.saves import OpenSave
 from simulator.wire.control import ToTask, encode
 from simulator.wire.events import Who
 
-__all__ = ["ProcessWire", "Task", "signal_name"]
-
 
 def signal_name(exit_code: int | None) -> str | None:
     """`SIGKILL` for -9; `None` for an exit that no signal caused."""

@@ -1,3 +1,1 @@
 """A run's hands on another machine: a process that does there, for a stream of messages, what a machine does."""
-
-__all__: list[str] = []

@@ -13,8 +13,6 @@ from simulator.machines.protocol import LEFT
 from simulator.threads import Worker
 from simulator.wire.site import FromSite, Left, SiteBroken, Wrote
 
-__all__ = ["FileStream"]
-
 _POLL_SECONDS = 0.05
 _PIECE_BYTES_MAX = 1 << 20
 # How a piece of a file is told: its bytes, and whether what came before has gone.

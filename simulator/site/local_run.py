@@ -29,8 +29,6 @@ from simulator.site.relaying import Relaying
 from simulator.wire import site as wire
 from simulator.wire.events import Who
 
-__all__ = ["LocalRun"]
-
 
 @dataclass
 class LocalRun:

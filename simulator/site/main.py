@@ -28,8 +28,6 @@ from simulator.wire.events import Ended
 from simulator.wire.framing import Malformed
 from simulator.wire.site import Beat, FromSite, Peer
 
-__all__ = ["Answering", "SiteLease", "main", "reached"]
-
 _READ_BYTES_MAX = 1 << 20
 
 

@@ -12,8 +12,6 @@ from simulator.threads import Worker
 from simulator.wire import network
 from simulator.wire import site as wire
 
-__all__ = ["Relaying"]
-
 
 class Relaying:
     """A started relay process.

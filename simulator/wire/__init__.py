@@ -1,3 +1,1 @@
 """What processes of a run say to each other, as data."""
-
-__all__: list[str] = []

@@ -13,31 +13,6 @@ import msgspec
 
 from simulator.wire import framing
 
-__all__ = [
-    "Acted",
-    "Action",
-    "AtGate",
-    "Computes",
-    "Continue",
-    "ControlInbox",
-    "Counting",
-    "Error",
-    "FromTask",
-    "Hello",
-    "Passed",
-    "Proceed",
-    "Ready",
-    "Release",
-    "Result",
-    "SaveBegun",
-    "SaveEnded",
-    "StepDone",
-    "ThreadFailed",
-    "ToTask",
-    "encode",
-    "receive",
-]
-
 
 class Hello(msgspec.Struct, frozen=True, tag=True):
     """First message of a task: who it is."""

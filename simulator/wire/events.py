@@ -11,8 +11,6 @@ import msgspec
 
 from simulator.wire.control import FromTask
 
-__all__ = ["Ended", "Fenced", "Greeted", "Launched", "NoMessage", "Said", "TaskEvent", "Who"]
-
 
 class Who(NamedTuple):
     """One process of a run: its task, and which incarnation of that; its number means nothing elsewhere."""

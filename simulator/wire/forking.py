@@ -14,8 +14,6 @@ from typing import Any
 from multiprocess import connection, context, popen_forkserver, reduction, spawn, util
 from multiprocess import forkserver as mp_forkserver
 
-__all__ = ["STAMPED", "Popen", "Server"]
-
 # The exit code as `multiprocess` writes it, and seconds of CLOCK_MONOTONIC.
 STAMPED = struct.Struct("qd")
 

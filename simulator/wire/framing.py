@@ -8,8 +8,6 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-__all__ = ["LENGTH", "Inbox", "Malformed", "Message", "encode"]
-
 LENGTH = struct.Struct("<I")
 _BYTES_MAX = 2**32 - 1
 # Only what a function returns is ever larger, and so is the length that any text would be taken for.

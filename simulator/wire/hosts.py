@@ -9,8 +9,6 @@ import msgspec
 from simulator.errors import UsageError
 from simulator.topology import Topology
 
-__all__ = ["ECHO_PORT", "PORT", "Host", "can_have_hosts", "plan_hosts", "table_of_names"]
-
 # Every task's server listens on the same port, each at an address of its own.
 PORT = 2222
 # Where the keeper sends probes back (RFC 862).

@@ -15,8 +15,6 @@ import msgspec
 from _lockstep import names
 from simulator.errors import UsageError
 
-__all__ = ["pack", "unpack"]
-
 
 class _Payload(msgspec.Struct, frozen=True):
     # Modules that the child cannot find on sys.path (pytest's importlib mode, a script's neighbour), by name and file.

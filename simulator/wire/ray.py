@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Joined", "SitesWanted"]
-
 
 class SitesWanted(msgspec.Struct, frozen=True):
     """A site on each of these nodes, and its streams joined with a socket.

@@ -11,39 +11,6 @@ from simulator.wire import framing
 from simulator.wire.events import Said, TaskEvent, Who
 from simulator.wire.spec import TaskSpec
 
-__all__ = [
-    "FROM_SITE",
-    "TO_SITE",
-    "Ask",
-    "Beat",
-    "CallDone",
-    "ClockQuery",
-    "Close",
-    "EndTasks",
-    "FromSite",
-    "Grant",
-    "Launch",
-    "Left",
-    "Off",
-    "Open",
-    "Peer",
-    "Probe",
-    "Reach",
-    "Refused",
-    "RelayMessage",
-    "Send",
-    "Ship",
-    "Signal",
-    "SiteBroken",
-    "Sought",
-    "StartRelay",
-    "ToSite",
-    "Up",
-    "Wrote",
-    "encode",
-    "inbox",
-]
-
 # -- to the site
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["SEMAPHORES_VARIABLE", "TaskSpec"]
-
 SEMAPHORES_VARIABLE = "LOCKSTEP_SEMAPHORES"
 """How the names of the semaphores begin that a task's own processes make: with the mark by which they are found."""
 

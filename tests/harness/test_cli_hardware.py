@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import _lockstep
+from simulator.hardware.cache import BUILDS_VARIABLE
 from simulator.hardware.simulated import building
 from tests.harness.test_plugin import Session, session
 
@@ -21,7 +22,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A program, on a machine without a compiler on which nothing was built before."""
     (tmp_path / "bin").mkdir()
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv(building.BUILDS_VARIABLE, str(tmp_path / "builds"))
+    monkeypatch.setenv(BUILDS_VARIABLE, str(tmp_path / "builds"))
     building.library.cache_clear()
     program = tmp_path / "train.py"
     program.write_text(TRAIN)

@@ -11,6 +11,7 @@ import pytest
 
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.hardware import HardwareMissing, detecting, gpus
+from simulator.hardware.cache import BUILDS_VARIABLE
 from simulator.hardware.simulated import COUNT_VARIABLE, MEMORY_VARIABLE, NotBuilt, building, variables
 
 
@@ -299,7 +300,7 @@ def test_a_count_that_is_none_is_refused(name: str, text: str) -> None:
 
 def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The reason is what a skip shows."""
-    monkeypatch.setenv(building.BUILDS_VARIABLE, str(tmp_path))
+    monkeypatch.setenv(BUILDS_VARIABLE, str(tmp_path))
     monkeypatch.setattr(building, "_COMPILER", "no-such-compiler")
     monkeypatch.setattr(building, "_COPIES_NOTHING", "none")
     with pytest.raises(NotBuilt, match="the simulated GPU cannot be built here: there is no no-such-compiler; install"):

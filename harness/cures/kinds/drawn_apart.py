@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import CureSource, called
 
-__all__ = ["CURE"]
-
 _APART = 100_003
 """Between the seeds of two replicas; programs count their steps in a seed, and the first replica keeps its own."""
 

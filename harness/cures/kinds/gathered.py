@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource, called
 
-__all__ = ["CURE"]
-
 _OF_ROWS = (
     "argmax",
     "argmin",

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource
 
-__all__ = ["CURE"]
-
 _MEANS = ("reduce_mean", "mean")
 
 

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource, called, names_replicas
 
-__all__ = ["CURE"]
-
 _REDUCTIONS = ("reduce", "all_reduce", "reduce_to")
 
 

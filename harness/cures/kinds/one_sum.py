@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource, called, names_replicas
 
-__all__ = ["CURE"]
-
 _GIVEN = 2
 """Arguments of `all_reduce`."""
 

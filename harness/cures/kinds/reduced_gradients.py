@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource
 
-__all__ = ["CURE"]
-
 _OFF = ("skip_gradients_aggregation", "experimental_aggregate_gradients")
 _ASSIGNS = ("assign_sub", "assign_add")
 

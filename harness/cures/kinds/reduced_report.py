@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from harness.cures.protocol import NUMBERS, CureSource, called
 from harness.judging.culprit.kinds import REPORT
 
-__all__ = ["CURE"]
-
 _LOCAL = "experimental_local_results"
 
 

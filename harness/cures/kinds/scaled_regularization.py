@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource
 
-__all__ = ["CURE"]
-
 
 class _ScaledRegularization:
     codes: tuple[str, ...] = (*NUMBERS, "regularizer_times_replicas", "loss_times_replicas")

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import CureSource
 
-__all__ = ["CURE"]
-
 _OTHERS = ("OFF", "FILE", "AUTO")
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource, targets
 
-__all__ = ["CURE"]
-
 _OPENS = (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.With, ast.Try)
 """Statements that have others in them which are meant themselves."""
 

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 
 from harness.cures.protocol import NUMBERS, CureSource
 
-__all__ = ["CURE"]
-
 
 class _SynchronizedNormalization:
     codes: tuple[str, ...] = (*NUMBERS, "batch_statistics_local")

@@ -9,8 +9,6 @@ from harness.relations.protocol import GraphStep, rule
 from harness.relations.rules.elementwise import aligned_axis
 from harness.relations.terms import ONE, Scaled
 
-__all__: list[str] = []
-
 _PARTS = (FactKind.PARTIAL, FactKind.ROWS, FactKind.REPLICATED)
 
 

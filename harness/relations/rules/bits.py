@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 
-__all__: list[str] = []
-
 
 @rule("Bitcast")
 def _bitcast(step: GraphStep) -> Fact:

@@ -11,8 +11,6 @@ from harness.relations.protocol import GraphStep, rule
 from harness.relations.rules.elementwise import counts, nonlinear
 from harness.relations.terms import Scaled, Terms
 
-__all__: list[str] = []
-
 # Others wrap around, or keep few digits: of parts they make something else than of the whole.
 _WIDE = {"int32", "int64", "uint32", "uint64", "float", "float32", "double", "float64"}
 _ELEMENTS_MAX = 1 << 20

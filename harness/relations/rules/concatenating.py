@@ -8,8 +8,6 @@ from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 from harness.relations.rules.shapes import number, numbers, vector
 
-__all__: list[str] = []
-
 
 @rule("ConcatOffset")
 def _offsets(step: GraphStep) -> list[Fact]:

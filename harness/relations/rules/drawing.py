@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.relations.facts import Fact
 from harness.relations.protocol import GraphStep, rule
 
-__all__ = ["DRAWING"]
-
 _STATELESS = [
     "StatelessMultinomial",
     "StatelessRandomBinomial",

@@ -10,8 +10,6 @@ from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 from harness.relations.terms import ROWS, Scaled
 
-__all__ = ["aligned_axis", "counts", "nonlinear"]
-
 # Any function of one element.
 _UNARY = [
     "Abs",

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 
-__all__ = ["only_present"]
-
 # By which a strategy finds out how many replicas have got something.
 _COUNTED = [
     "Any",

@@ -13,8 +13,6 @@ from harness.relations.rules.reducing import axes_of
 from harness.relations.rules.shapes import numbers, vector
 from harness.relations.terms import Scaled
 
-__all__: list[str] = []
-
 _KNOWN = (FactKind.SPLIT, FactKind.REPLICATED, FactKind.PARTIAL)
 
 

@@ -7,8 +7,6 @@ from fractions import Fraction
 from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 
-__all__: list[str] = []
-
 _FUSED = ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
 
 

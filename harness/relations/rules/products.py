@@ -9,8 +9,6 @@ from fractions import Fraction
 from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 
-__all__: list[str] = []
-
 
 def _product(step: GraphStep, places: Sequence[int]) -> tuple[Fraction, int]:
     """What comes of the operands, where the operation is linear in each of those at some places."""

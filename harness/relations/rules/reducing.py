@@ -10,8 +10,6 @@ from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 from harness.relations.terms import ONE
 
-__all__ = ["axes_of"]
-
 
 def axes_of(step: GraphStep, given: Fact, position: int = 1) -> tuple[int, ...] | None:
     """The axes that an operand names, from 0, or None if they are not known."""

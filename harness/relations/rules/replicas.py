@@ -9,8 +9,6 @@ from fractions import Fraction
 from harness.relations.facts import Fact, FactKind
 from harness.relations.protocol import GraphStep, rule
 
-__all__ = ["everywhere", "met"]
-
 
 def everywhere(given: Fact) -> Fact:
     """A value that follows from those of all replicas: what one of them needs for itself, all of them need of it."""

@@ -10,8 +10,6 @@ from harness.relations.facts import Fact, FactKind, ProofCondition
 from harness.relations.protocol import GraphStep, rule
 from harness.relations.terms import ONE, Scaled
 
-__all__ = ["lengths", "numbers", "of_length", "vector"]
-
 
 def number(value: int) -> Fact:
     """A plain whole number."""

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Curve", "Tick", "curve"]
-
 WIDTH, HEIGHT = 620, 220
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 38
 _DECADES_MIN = 2.0

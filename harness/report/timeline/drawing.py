@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 
 from harness.report.timeline.model import FaultRow, Life, LinkCondition, MachineRow, Save, Timeline
 
-__all__ = ["Drawing", "Shape", "draw", "timeline_page", "timeline_svg"]
-
 _LEFT, _RIGHT, _TOP = 92.0, 16.0, 28.0
 _LANE, _ROW = 38.0, 30.0
 _WIDTH, _WIDTH_MAX, _PER_STEP = 1000.0, 2400.0, 2.0

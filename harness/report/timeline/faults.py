@@ -10,8 +10,6 @@ import msgspec
 from harness.report.timeline.machines import maybe_earlier
 from harness.report.timeline.model import FaultRow, Life, MachineRow, Sighting
 
-__all__ = ["ended_by", "fault_rows"]
-
 Event = Mapping[str, Any]
 
 

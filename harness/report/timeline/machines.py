@@ -8,8 +8,6 @@ from typing import Any
 from harness.report.timeline.model import Life, MachineRow
 from simulator.machines.far.clock import DRIFT
 
-__all__ = ["machine_rows", "maybe_earlier"]
-
 
 def machine_rows(
     start: Mapping[str, Any], events: Iterable[Mapping[str, Any]], seconds: float

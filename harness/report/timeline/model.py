@@ -6,8 +6,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FaultRow", "Life", "LinkCondition", "MachineRow", "Mark", "Save", "Sighting", "Timeline"]
-
 
 class Sighting(msgspec.Struct, frozen=True):
     """Something that one task did: `task`, when (`at`, seconds since the start of the run), and `what`.

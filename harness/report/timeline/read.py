@@ -17,8 +17,6 @@ from harness.report.timeline.model import Life, LinkCondition, Mark, Save, Timel
 from simulator import UsageError
 from simulator.journal import read_journal
 
-__all__ = ["journals", "read_timeline", "read_timelines", "timeline_of"]
-
 _JOURNAL = "journal.jsonl"
 # Where `lockstep run`, `Cluster(out=)` and `verify` leave them; an interrupted `verify` has two.
 _PLACES = (_JOURNAL, f"*/{_JOURNAL}", f"run/*/{_JOURNAL}", f"*/run/*/{_JOURNAL}")

@@ -12,8 +12,6 @@ from harness.report.timeline.faults import ended_by
 from harness.report.timeline.model import FaultRow, Life, Timeline
 from simulator.results import Incarnation, Saved
 
-__all__ = ["Recovery", "recovery_of"]
-
 
 class Recovery(msgspec.Struct, frozen=True):
     """What became of a run after what interrupted it last.

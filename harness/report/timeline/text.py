@@ -10,8 +10,6 @@ import msgspec
 from harness.report.timeline.model import FaultRow, Life, Save, Sighting, Timeline
 from harness.report.timeline.recovery import recovery_of
 
-__all__ = ["as_data", "lines"]
-
 _TITLES = ("fault", "kind", "trigger", "struck", "detected", "recovered", "undone", "measured")
 
 

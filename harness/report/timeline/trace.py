@@ -12,8 +12,6 @@ import msgspec
 
 from harness.report.timeline.model import FaultRow, Save, Timeline
 
-__all__ = ["trace_json"]
-
 _LIVES, _STEPS, _MARKS, _FAULTS = 1, 2, 3, 10
 # Lanes of saves that overlap those in the first one: asynchronous ones, and those of several threads.
 _MORE_SAVES = 1000

@@ -10,8 +10,6 @@ from typing import Any
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import Topology
 
-__all__ = ["BATCH", "KIND", "MODEL", "MeshStrategy"]
-
 BATCH, MODEL = "batch", "model"
 """The axes of every mesh, also where one of them, or each, has a single device."""
 

@@ -7,8 +7,6 @@ from typing import Any
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import Topology
 
-__all__ = ["KIND"]
-
 
 class _MultiWorker(StrategyKind):
     name = "multi_worker"

@@ -6,8 +6,6 @@ from typing import Any
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 
-__all__ = ["KIND"]
-
 
 class _OneDevice(StrategyKind):
     name = "one_device"

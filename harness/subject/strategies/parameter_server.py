@@ -8,8 +8,6 @@ from typing import Any
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 from simulator import Topology
 
-__all__ = ["KIND"]
-
 # Small enough to split the small models of scenarios; TensorFlow's own defaults only split variables of 256 KiB and
 # more.
 _SHARD_BYTES = 128

@@ -10,8 +10,6 @@ from harness.subject.machines import Over
 from simulator import Topology
 from simulator.agent.devices import TF32_VARIABLE
 
-__all__ = ["StrategyCase", "StrategyKind"]
-
 
 class StrategyKind:
     """A kind of strategy; each lives in its own file, as `KIND`, and overrides what is not so by default.

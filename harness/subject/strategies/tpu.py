@@ -11,8 +11,6 @@ from typing import Any
 
 from harness.subject.strategies.protocol import StrategyCase, StrategyKind
 
-__all__ = ["KIND", "REHEARSED", "tpu_of"]
-
 REHEARSED = "TPU REHEARSED on the CPU (one replica, compiled by XLA)"
 """What a task says that it computes on where there is no TPU."""
 

@@ -13,8 +13,6 @@ from types import ModuleType
 
 from harness.tf_tests.inside import checkouts
 
-__all__: list[str] = []
-
 # The one module of TensorFlow that starts processes for its multi-process tests.
 _SEAM = "tensorflow.python.distribute.multi_process_lib"
 _OURS = Path(__file__).with_name("stand_in.py")

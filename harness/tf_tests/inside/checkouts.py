@@ -16,8 +16,6 @@ from types import ModuleType
 
 from harness.tf_tests.inside.state import STATE, TestFile
 
-__all__ = ["beside_installed", "find", "install", "installed_first", "load"]
-
 
 def find(path: Path) -> tuple[TestFile, dict[str, str]]:
     """The name under which this file is imported, and the folders of its packages, by name.

@@ -18,8 +18,6 @@ from typing import Any
 
 from harness.tf_tests.inside import held_ports, strict_tests
 
-__all__ = ["asked", "library", "note", "spread"]
-
 _LIBRARY = "tensorflow.dtensor.python.tests.multi_client_test_util"
 _Configure = Callable[[Mapping[str, Any]], None]
 _configure: list[_Configure] = []

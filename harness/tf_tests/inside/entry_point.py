@@ -9,8 +9,6 @@ from typing import Any
 
 from harness.tf_tests.inside.messages import NotCollected, SessionOrder
 
-__all__ = ["enter"]
-
 
 def enter(connection: Any, captured: Any, order: SessionOrder) -> None:
     """Run the file's session, or say why that cannot be."""

@@ -38,8 +38,6 @@ from harness.tf_tests.inside.state import STATE, TestFile
 from simulator.agent.process import fresh_signals, leave, redirect_output
 from simulator.threads import Worker
 
-__all__ = ["main"]
-
 _POOLS_SECONDS_MAX = 10.0
 # That there is no TPU, as `tpu_util`, `tpu_strategy_util` and `TPUClusterResolver` say it, which begin a test that
 # needs no mock of a TPU; and where something is packed for a mesh of TPUs.

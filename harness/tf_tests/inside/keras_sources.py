@@ -15,8 +15,6 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-__all__ = ["install"]
-
 _PUBLIC, _SOURCES = "tf_keras", "tf_keras.src"
 # Public folders that are no part of the sources.
 _NOT_OURS = (_SOURCES, f"{_PUBLIC}.api", f"{_PUBLIC}.protobuf")

@@ -13,8 +13,6 @@ from unittest import mock
 from harness.tf_tests.inside import clients
 from harness.tf_tests.inside.state import STATE
 
-__all__ = ["call_deferred", "find", "keep_open", "run", "temporary"]
-
 _STACK = "__lockstep_contexts__"
 # What the contexts of a block have changed stays until the process ends, as it does while tests run in the block.
 _contexts = contextlib.ExitStack()

@@ -6,19 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = [
-    "LEFT_PROPERTY",
-    "PLUGIN",
-    "STARTED_PROPERTY",
-    "Collected",
-    "Finished",
-    "NotCollected",
-    "RunTests",
-    "SessionOrder",
-    "TestEntry",
-    "TestReport",
-]
-
 # Under this name the hooks of the session inside are registered there.
 PLUGIN = "lockstep-tf-tests-inside"
 # Of a test's last report: processes that its module has left running.

@@ -10,8 +10,6 @@ import unittest
 from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["install", "with_traceback"]
-
 # What a running test case holds of the process that runs it, and what a copy has instead.
 _LEFT_HERE: Mapping[str, Any] = {
     "_outcome": None,

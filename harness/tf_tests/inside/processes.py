@@ -16,8 +16,6 @@ from _lockstep import hosted, names
 from harness.tf_tests.inside.checkouts import installed_first
 from harness.tf_tests.inside.state import for_another
 
-__all__ = ["install"]
-
 _PROCESS: Any = multiprocessing.process.BaseProcess
 _SPAWN: Any = multiprocessing.spawn
 

@@ -8,8 +8,6 @@ import re
 import signal
 from pathlib import Path
 
-__all__ = ["SIGNAL", "answer", "read"]
-
 SIGNAL = signal.SIGUSR1
 _FOLDER = "stacks"
 # What a thread runs stands above the two functions of `threading` that call it.

@@ -16,8 +16,6 @@ from harness.tf_tests.inside import task_start, tasks
 from harness.tf_tests.inside.state import STATE
 from simulator.wire.forking import Popen, Server
 
-__all__ = ["Process", "initialized", "is_oss", "multiprocessing", "test_main"]
-
 
 def is_oss() -> bool:
     """Always: otherwise tests would use what only Google has, such as the protocol `grpc+loas`."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["STATE", "State", "TestFile", "for_another"]
-
 
 @dataclass(frozen=True)
 class TestFile:

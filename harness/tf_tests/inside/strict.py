@@ -12,8 +12,6 @@ from harness.tf_tests.inside import (
 )
 from harness.tf_tests.inside.state import STATE
 
-__all__ = ["install"]
-
 
 def install() -> None:
     """Replace it; may be called again, and is after each import of a test, since some reload a library."""

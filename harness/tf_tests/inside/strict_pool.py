@@ -15,8 +15,6 @@ from typing import Any
 
 from harness.tf_tests.inside.strict_runner import trouble
 
-__all__ = ["Patient", "end_all", "install"]
-
 _MARK = "_lockstep_strict"
 # How the messages of `MultiProcessPoolRunner.run` begin when its machinery fails, and not the function that it ran.
 _MACHINERY = ("Timeout waiting", "Total timeout", "Unexpected EOF", "No result received")

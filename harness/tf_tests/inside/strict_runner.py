@@ -15,8 +15,6 @@ from harness.tf_tests.inside import pickles, tasks
 from harness.tf_tests.inside.state import STATE
 from simulator.agent.devices import physical_gpus
 
-__all__ = ["install", "trouble"]
-
 _MARK = "_lockstep_strict"
 # For the log of a task that has died: the threads that read it end when its pipe does.
 _LOG_SECONDS_MAX = 5.0

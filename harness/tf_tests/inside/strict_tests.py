@@ -19,8 +19,6 @@ from harness.tf_tests.inside import checkouts
 from harness.tf_tests.inside.state import STATE
 from harness.tf_tests.inside.strict_runner import trouble
 
-__all__ = ["Answer", "decorated", "expected_tasks", "install", "judge", "run_in_tasks", "run_one_test"]
-
 
 @dataclass(frozen=True)
 class Answer:

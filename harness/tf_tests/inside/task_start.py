@@ -14,8 +14,6 @@ from typing import Any
 from harness.tf_tests.inside import checkouts, main_block, processes, stacks
 from harness.tf_tests.inside.state import STATE, TestFile, for_another
 
-__all__ = ["ARGUMENTS", "TaskStart", "arrive", "begin", "run", "told"]
-
 # TensorFlow's tests ask whether "bazel" is in argv[0], each for itself.
 ARGUMENTS = ("bazel-lockstep",)
 

@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["ended_now", "is_manager", "left", "sent", "started", "watch_kill"]
-
 _live: list[Any] = []
 _ended: list[tuple[str, int]] = []
 # TensorFlow's runner starts processes again in a thread of its own.

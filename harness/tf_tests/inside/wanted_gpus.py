@@ -8,8 +8,6 @@ from typing import Any
 from harness.tf_tests.inside.state import STATE
 from simulator.agent.devices import described
 
-__all__ = ["install"]
-
 _MARK = "_lockstep_watched"
 
 

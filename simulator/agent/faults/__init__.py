@@ -1,3 +1,1 @@
 """What faults do inside a task; a new file with a function `act` is a new action."""
-
-__all__: list[str] = []

@@ -10,8 +10,6 @@ from typing import Any
 from simulator.agent.agent import Agent
 from simulator.wire import control
 
-__all__ = ["ActionReport", "perform"]
-
 
 class ActionReport:
     """Tells the parent what came of an action."""

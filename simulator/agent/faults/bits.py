@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["changed"]
-
 
 def changed(value: Any, element: int, bit: int) -> tuple[Any, dict[str, Any]]:
     """A copy with NaN (`bit` -1), or one bit turned over, at a flat index; and what was there before and after."""

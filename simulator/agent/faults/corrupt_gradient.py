@@ -10,8 +10,6 @@ from typing import Any
 from simulator.agent.faults.actions import ActionReport
 from simulator.agent.faults.bits import changed
 
-__all__ = ["act", "watch", "watched"]
-
 
 @dataclass
 class _Armed:

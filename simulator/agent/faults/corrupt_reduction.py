@@ -7,8 +7,6 @@ from typing import Any
 from simulator.agent.faults import corrupt_gradient
 from simulator.agent.faults.actions import ActionReport
 
-__all__ = ["act", "watch"]
-
 _WHAT = "what is reduced"
 
 

@@ -9,8 +9,6 @@ from typing import Any
 from simulator.agent.faults.actions import ActionReport
 from simulator.agent.faults.bits import changed
 
-__all__ = ["act"]
-
 
 def act(report: ActionReport, pattern: str, element: int, replica: int, bit: int) -> None:
     """Change one number of the first variable of this process whose name matches, on one replica, now."""

@@ -7,8 +7,6 @@ import os
 
 from simulator.agent.faults.actions import ActionReport
 
-__all__ = ["InjectedCrash", "act"]
-
 
 class InjectedCrash(RuntimeError):
     """Raised in a task by a fault of kind `crash`."""

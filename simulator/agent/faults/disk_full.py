@@ -8,8 +8,6 @@ import tempfile
 
 from simulator.agent.faults.actions import ActionReport
 
-__all__ = ["act"]
-
 
 def act(report: ActionReport, size: int) -> None:
     """Let no file grow beyond `size` bytes, as on a full disk, and prove it with a file that tries."""

@@ -14,8 +14,6 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["watch"]
-
 Gate = Callable[..., object]
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _OF_PYTHON = {"open": "write", "os.rename": "rename", "os.remove": "remove", "shutil.rmtree": "remove"}

@@ -7,8 +7,6 @@ from importlib import import_module
 
 from simulator.agent.agent import Agent
 
-__all__ = ["install"]
-
 
 def install(agent: Agent, hooks: Iterable[str]) -> None:
     """Patch TensorFlow in this process.

@@ -8,8 +8,6 @@ import resource
 
 from simulator.agent.faults.actions import ActionReport
 
-__all__ = ["OUT_OF_MEMORY", "act"]
-
 # What the task says when it ends for want of memory.
 OUT_OF_MEMORY = "asked for by the fault plan: the task's address space is bounded"
 # How often the bound is set until it refuses something.

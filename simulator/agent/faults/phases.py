@@ -24,8 +24,6 @@ from simulator.wire import control
 if TYPE_CHECKING:
     from simulator.agent.agent import Agent
 
-__all__ = ["install"]
-
 
 def install(agent: Agent, phase: str) -> None:
     """Have this process come to gate `phase:PHASE:N` when it reaches that point for the N-th time; see `hooks`."""

@@ -25,8 +25,6 @@ from simulator.agent.agent import current
 from simulator.agent.attach import AGENT_VARIABLE, attach
 from simulator.wire import control
 
-__all__ = ["SaveFunction", "hand_over", "in_background", "instrument", "listen", "stop_at", "wait_background"]
-
 
 @dataclass(frozen=True)
 class SaveFunction:

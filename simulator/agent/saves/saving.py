@@ -9,8 +9,6 @@ from typing import Any
 
 from simulator.agent.saves.saves import SaveFunction, hand_over, in_background, instrument
 
-__all__ = ["async_checkpoints", "checkpoints", "keras_functions", "keras_models", "managers", "saved_models"]
-
 
 def checkpoints(module: Any) -> None:
     """`tf.train.Checkpoint`, in eager code and in graphs of TensorFlow 1, and the object that both leave the work to.

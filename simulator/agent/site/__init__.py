@@ -1,3 +1,1 @@
 """The directory that Lockstep puts on the PYTHONPATH of an unmodified program."""
-
-__all__: list[str] = []

@@ -19,8 +19,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 
-__all__ = ["PATCHES", "SAVES", "STEPS", "answer_stacks", "patch", "watch"]
-
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the time of a start
 # Modules of a program, and which functions of simulator.agent.steps to call with each as soon as it has been imported.
 SAVES = {

@@ -11,19 +11,6 @@ from simulator.agent.agent import Agent
 from simulator.agent.attach import attach, begin
 from simulator.wire import control
 
-__all__ = [
-    "CLOSURE",
-    "EPOCHS",
-    "EXPLICIT",
-    "FIT",
-    "FUNCTION",
-    "GRADIENT",
-    "ON_BATCH",
-    "StepCounter",
-    "counter",
-    "step",
-]
-
 FUNCTION = "outermost calls of tf.functions"
 GRADIENT = "gradients taken in the program's calls"
 CLOSURE = "functions executed by ClusterCoordinator"

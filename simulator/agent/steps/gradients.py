@@ -17,8 +17,6 @@ from typing import Any
 
 from simulator.agent.steps.counter import GRADIENT, counter
 
-__all__ = ["CallGradients", "note_graphs", "outermost", "trains", "watch_tapes", "without_operations"]
-
 # A replica, and the variables of which a gradient was taken: a step of two networks takes two gradients.
 Key = tuple[int, int]
 _MARK = "lockstep_taken"

@@ -17,16 +17,6 @@ from simulator.agent.steps.counter import CLOSURE, EPOCHS, FIT, FUNCTION, GRADIE
 from simulator.topology import Devices
 from simulator.wire.spec import TaskSpec
 
-__all__ = [
-    "count_closures",
-    "count_fit",
-    "count_runs",
-    "count_tf_functions",
-    "count_train_on_batch",
-    "loss_of",
-    "on_tensorflow",
-]
-
 # Reading a number from a GPU waits for everything that was begun there.
 _APART_SECONDS = 1.0
 _last = [0.0]

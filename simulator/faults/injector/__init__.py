@@ -1,3 +1,1 @@
 """Carries out a plan during a run, in threads of the parent."""
-
-__all__: list[str] = []

@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from simulator.run.protocol import Running
 from simulator.wire.control import Action
 
-__all__ = ["Gatekeeper", "Point"]
-
 _BEGIN = "step:0"
 
 # A task and a point of its program, such as ("worker:1", "step:20").

@@ -16,8 +16,6 @@ from simulator.run.protocol import Running
 from simulator.threads import Worker
 from simulator.units import parse_duration
 
-__all__ = ["Injector"]
-
 _UNDO_SECONDS_MAX = 60.0
 # What the undo of every fault may take once a run has no time left: signals, limits lifted, a word to the relay.
 _HASTY_UNDO_SECONDS_MAX = 5.0

@@ -17,8 +17,6 @@ from simulator.run.task import Task
 from simulator.threads import Worker
 from simulator.wire.control import Action
 
-__all__ = ["InjectionState", "Limits", "Strike"]
-
 _POLL_SECONDS = 0.005
 
 

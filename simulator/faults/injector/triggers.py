@@ -15,8 +15,6 @@ from simulator.run.protocol import Running
 from simulator.run.task import Task
 from simulator.units import parse_duration
 
-__all__ = ["counting_link", "points", "until_gate", "wait_trigger"]
-
 # A log announces its lines to nobody.
 _LOG_POLL_SECONDS = 0.02
 

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from simulator.errors import UsageError
 from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
 
-__all__ = ["Corruption"]
-
 _TARGETS = ("gradient", "reduction", "variable")
 
 

@@ -10,8 +10,6 @@ from simulator.faults.protocol import Effect, NoEffect, Scene, TaskFault
 from simulator.run.task import Task, signal_name
 from simulator.units import parse_duration
 
-__all__ = ["Death", "alive", "announce", "ends", "how_ended", "kill_all", "start_again", "unfinished"]
-
 
 class Death(TaskFault, kw_only=True, frozen=True):
     """A fault after which its tasks are dead.

@@ -7,8 +7,6 @@ import resource
 
 from simulator.faults.protocol import Effect, NoEffect, Scene
 
-__all__ = ["lift", "refused"]
-
 
 def refused(scene: Scene, what: str) -> Effect:
     """Wait for each agent's report, and see that the limit has refused something."""

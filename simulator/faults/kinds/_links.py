@@ -9,8 +9,6 @@ from simulator.errors import DeadlineExceeded
 from simulator.faults.protocol import Effect, LinkFault, NoEffect, Scene
 from simulator.network import Link, LinkCounters, LinkRefused, NetworkEnded
 
-__all__ = ["ConditionFault", "cut_off", "probe", "traffic"]
-
 _PROBE_SECONDS = 0.25
 
 

@@ -9,8 +9,6 @@ from simulator.faults.kinds._deaths import unfinished
 from simulator.faults.protocol import Effect, Scene, TaskFault
 from simulator.machines.protocol import Machine
 
-__all__ = ["MachineFault", "seen_lost", "strike"]
-
 
 class MachineFault(TaskFault, kw_only=True, frozen=True):
     """A fault after which the machines of its tasks are lost, with all that runs there."""

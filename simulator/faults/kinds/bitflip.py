@@ -7,8 +7,6 @@ from typing import Any, ClassVar
 
 from simulator.faults.kinds._corruption import Corruption
 
-__all__ = ["KIND", "Bitflip"]
-
 
 class Bitflip(Corruption, tag="bitflip", kw_only=True, frozen=True):
     """One bit is turned over.

@@ -9,8 +9,6 @@ from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, announce, ends
 from simulator.faults.protocol import Effect, NoEffect, Scene
 
-__all__ = ["KIND", "Crash"]
-
 _HOW = ("exception", "segfault", "exit")
 
 

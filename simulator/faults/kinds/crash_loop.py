@@ -9,8 +9,6 @@ from simulator.faults.kinds._deaths import Death, kill_all, start_again
 from simulator.faults.kinds.kill import Kill
 from simulator.faults.protocol import Effect, Scene
 
-__all__ = ["KIND", "CrashLoop"]
-
 
 class CrashLoop(Kill, tag="crash_loop", kw_only=True, frozen=True):
     """Killed at the trigger, then `times - 1` more times as soon as it is up again. Proof: the incarnations.

@@ -7,8 +7,6 @@ from typing import ClassVar
 from simulator.faults.kinds._machines import MachineFault, seen_lost, strike
 from simulator.faults.protocol import Effect, Scene
 
-__all__ = ["KIND", "Cut"]
-
 # The lease of a machine, after which its tasks have ended, takes 11 s.
 _LOST_SECONDS_MAX = 30.0
 

@@ -9,8 +9,6 @@ from simulator.faults.kinds._links import ConditionFault, probe
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene
 from simulator.units import parse_duration
 
-__all__ = ["KIND", "Delay"]
-
 
 class Delay(ConditionFault, tag="delay", kw_only=True, frozen=True):
     """`delay` on each of the links. Proof: a probe's round trip, without jitter once or, both ways, twice the delay."""

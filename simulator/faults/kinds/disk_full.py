@@ -13,8 +13,6 @@ from simulator.faults.kinds._limits import lift, refused
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene, TaskFault
 from simulator.units import format_size, parse_size
 
-__all__ = ["KIND", "DiskFull"]
-
 # Filling takes the room from everybody else on the machine, and memory where the file system is in memory.
 _FILLED_BYTES_MAX = 4 * 2**30
 _ROUND_BYTES = 2**20

@@ -11,8 +11,6 @@ from simulator.faults.kinds.partition import Partition
 from simulator.faults.protocol import Effect, Scene
 from simulator.units import parse_duration
 
-__all__ = ["KIND", "Flap"]
-
 
 class Flap(Partition, tag="flap", kw_only=True, frozen=True):
     """A `partition` that comes `times` times. Proof: a probe each time that it is down.

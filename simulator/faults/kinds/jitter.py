@@ -11,8 +11,6 @@ from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene
 from simulator.faults.values import FaultValue
 from simulator.units import parse_duration
 
-__all__ = ["KIND", "Jitter"]
-
 # One way and around nothing, a probe's jitter is less than a quarter of its scale with a probability of 5/8 if it is
 # uniform, which is the most, so that 32 of them are with one of 3e-7. Mostly one or two will do.
 _PROBES = 32

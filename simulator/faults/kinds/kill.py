@@ -7,8 +7,6 @@ from typing import ClassVar
 from simulator.faults.kinds._deaths import Death, kill_all
 from simulator.faults.protocol import Effect, Scene
 
-__all__ = ["KIND", "Kill"]
-
 
 class Kill(Death, tag="kill", kw_only=True, frozen=True):
     """SIGKILL to the process group of each task, to all at once. Proof: each exit by SIGKILL."""

@@ -10,8 +10,6 @@ from simulator.errors import UsageError
 from simulator.faults.protocol import Effect, Scene, TaskFault
 from simulator.units import parse_duration
 
-__all__ = ["KIND", "LateStart"]
-
 
 class LateStart(TaskFault, tag="late_start", kw_only=True, frozen=True):
     """The function is called `duration` later than in the other tasks. Proof: no step before, and the time held.

@@ -8,8 +8,6 @@ from simulator.faults.kinds._links import ConditionFault
 from simulator.faults.protocol import Effect, NoEffect, Scene
 from simulator.units import parse_share
 
-__all__ = ["KIND", "Loss"]
-
 
 class Loss(ConditionFault, tag="loss", kw_only=True, frozen=True):
     """Each packet is lost with this probability, and sent again by TCP. Proof: some were, when it is undone.

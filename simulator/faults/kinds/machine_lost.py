@@ -7,8 +7,6 @@ from typing import ClassVar
 from simulator.faults.kinds._machines import MachineFault, seen_lost, strike
 from simulator.faults.protocol import Effect, Scene
 
-__all__ = ["KIND", "MachineLost"]
-
 _SEEN_SECONDS_MAX = 10.0
 
 

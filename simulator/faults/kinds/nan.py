@@ -6,8 +6,6 @@ from typing import Any
 
 from simulator.faults.kinds._corruption import Corruption
 
-__all__ = ["KIND", "Nan"]
-
 
 class Nan(Corruption, tag="nan", kw_only=True, frozen=True):
     """One number becomes NaN."""

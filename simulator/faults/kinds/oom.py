@@ -13,8 +13,6 @@ from simulator.faults.protocol import Effect, NoEffect, Scene
 from simulator.run.task import Task
 from simulator.units import parse_size
 
-__all__ = ["KIND", "Oom"]
-
 # TensorFlow's own shutdown takes seconds where all cores are busy.
 _EXIT_SECONDS_MAX = 60.0
 

@@ -9,8 +9,6 @@ from simulator.errors import UsageError
 from simulator.faults.kinds._links import ConditionFault, cut_off
 from simulator.faults.protocol import LASTING, Effect, Scene
 
-__all__ = ["KIND", "Partition"]
-
 _PROBE = {"reset": "refused", "refuse": "refused", "blackhole": "silent", "hold": "silent"}
 
 

@@ -14,8 +14,6 @@ from simulator.faults.kinds._deaths import alive
 from simulator.faults.protocol import LASTING, Effect, Scene, TaskFault
 from simulator.run.task import Task
 
-__all__ = ["KIND", "Pause", "is_stopped"]
-
 
 class Pause(TaskFault, tag="pause", kw_only=True, frozen=True):
     """SIGSTOP to the process group for `duration`. Proof: process state T, and another state after SIGCONT.

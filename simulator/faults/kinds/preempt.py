@@ -15,8 +15,6 @@ from simulator.run.restarts import has_done
 from simulator.run.task import Task
 from simulator.units import parse_duration
 
-__all__ = ["KIND", "Preempt"]
-
 
 class Preempt(Death, tag="preempt", kw_only=True, frozen=True):
     """SIGTERM, `grace`, SIGKILL. Proof: the exit, and whether it came before the grace was over.

@@ -9,8 +9,6 @@ from simulator.faults.kinds._links import ConditionFault, traffic
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene
 from simulator.units import parse_rate
 
-__all__ = ["KIND", "Rate"]
-
 # A token bucket may give a burst, and counters are read a moment after the clock.
 _SLACK = 1.25
 _BURST_BYTES = 2 * 2**20

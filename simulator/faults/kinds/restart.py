@@ -6,8 +6,6 @@ from typing import ClassVar
 
 from simulator.faults.kinds.kill import Kill
 
-__all__ = ["KIND", "Restart"]
-
 
 class Restart(Kill, tag="restart", kw_only=True, frozen=True):
     """`kill` that comes back at once unless `restart` says later. Proof: exit by SIGKILL, and the new incarnation."""

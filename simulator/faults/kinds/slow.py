@@ -13,8 +13,6 @@ from simulator.faults.kinds.pause import is_stopped
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene, TaskFault
 from simulator.units import parse_duration
 
-__all__ = ["KIND", "Slow"]
-
 
 class Slow(TaskFault, tag="slow", kw_only=True, frozen=True):
     """Stopped for a share of each period, or held after each step. Proof: a stop in state T, or a held step.

@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 from simulator.faults.kinds._links import ConditionFault, cut_off
 from simulator.faults.protocol import Effect, Scene
 
-__all__ = ["KIND", "Stall"]
-
 
 class Stall(ConditionFault, tag="stall", kw_only=True, frozen=True):
     """Nothing is read from the sender, which is slowed down as its buffers fill. Proof: a probe without an answer."""

@@ -11,8 +11,6 @@ from simulator.errors import UsageError
 from simulator.faults import damage
 from simulator.faults.protocol import Effect, Fault, NoEffect, Scene
 
-__all__ = ["KIND", "TornCheckpoint"]
-
 _STALE = "stale"
 
 

@@ -1,3 +1,1 @@
 """Plans of faults as data: read, checked, drawn."""
-
-__all__: list[str] = []

@@ -27,8 +27,6 @@ from simulator.network.link import Link
 from simulator.topology import Topology, matching
 from simulator.units import parse_duration
 
-__all__ = ["FaultPlan", "describe_fault", "describe_plan", "goes_without_saying"]
-
 _KEYS = ("seed", "topology", "link", "fault", "heal", "progress", "files", "points")
 
 

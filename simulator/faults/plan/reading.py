@@ -13,16 +13,6 @@ from simulator.faults.kinds import all_kinds
 from simulator.faults.protocol import PHASES, Fault, LinkFault, fields_of
 from simulator.faults.values import UNITS, FaultValue, ends_of
 
-__all__ = [
-    "accepted_keys",
-    "check_fault",
-    "checked",
-    "fault_from_mapping",
-    "fault_from_text",
-    "value_of",
-    "with_implied",
-]
-
 _WORDS = {"true": True, "false": False}
 # Python does not read integers of thousands of digits; as text they are refused like any other that is too great.
 _DIGITS_MAX = 100

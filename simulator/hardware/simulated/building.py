@@ -21,8 +21,6 @@ from filelock import FileLock
 from simulator.errors import HardwareMissing
 from simulator.hardware.cache import BUILDS_VARIABLE, cache_folder
 
-__all__ = ["BUILDS_VARIABLE", "NotBuilt", "library", "why_not"]
-
 _SOURCES = Path(__file__).parent
 _COMPILER = "g++"
 # As TensorFlow's wheels are compiled (`tf.sysconfig.get_compile_flags`). Kernels are called through virtual functions

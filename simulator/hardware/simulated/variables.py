@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from simulator.errors import UsageError
 from simulator.hardware.simulated.building import library
 
-__all__ = ["COUNT_VARIABLE", "LIBRARY_VARIABLE", "MEMORY_VARIABLE", "variables"]
-
 COUNT_VARIABLE = "LOCKSTEP_SIMULATED_GPUS"
 MEMORY_VARIABLE = "LOCKSTEP_SIMULATED_GPU_MEMORY_MB"
 LIBRARY_VARIABLE = "TF_PLUGGABLE_DEVICE_LIBRARY_PATH"

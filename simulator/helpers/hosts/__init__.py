@@ -1,3 +1,1 @@
 """The process that keeps the hosts of a run: namespaces, cables, packet filters."""
-
-__all__: list[str] = []

@@ -18,8 +18,6 @@ from simulator.helpers.hosts.filters import Filters, PacketCount
 from simulator.wire.hosts import Host
 from simulator.wire.network import LinkCounters
 
-__all__ = ["Cables", "Inside"]
-
 # iproute2's handle 1:, and the parent of a root queue
 _QUEUE = 0x10000
 _ROOT = 0xFFFFFFFF

@@ -13,8 +13,6 @@ from pyroute2.nftables.main import NFTables
 
 from simulator.wire.hosts import ECHO_PORT
 
-__all__ = ["Arrivals", "Filters", "PacketCount"]
-
 _TABLE = "lockstep"
 _ACCEPT, _DROP = 1, 0
 # Packets pass the chains of the lower number first.

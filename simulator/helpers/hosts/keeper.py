@@ -20,8 +20,6 @@ from simulator.helpers.rules import Rules
 from simulator.wire import network as wire
 from simulator.wire.hosts import ECHO_PORT, Host
 
-__all__ = ["main"]
-
 _TIMED = ("blackhole",)
 
 

@@ -12,8 +12,6 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["Carrier"]
-
 _READ_BYTES_MAX = 1 << 20
 _END_SECONDS_MAX = 5.0
 _ALLOCATOR = "/ray/core/libjemalloc.so"

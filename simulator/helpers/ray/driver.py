@@ -21,8 +21,6 @@ from simulator.helpers.ray import carrier
 from simulator.threads import Worker
 from simulator.wire.ray import Joined, SitesWanted
 
-__all__ = ["NoSuchNode", "chosen", "main"]
-
 _READ_BYTES_MAX = 1 << 20
 _NAMES = ("NodeName", "NodeManagerAddress", "NodeManagerHostname")
 

@@ -12,8 +12,6 @@ from simulator.helpers.relay.timers import Timers
 from simulator.helpers.rules import Rules
 from simulator.wire.network import Conditions, LinkCounters
 
-__all__ = ["READ_BYTES_MAX", "Directed", "Tally", "Trigger"]
-
 READ_BYTES_MAX = 256 * 1024
 # A chunk on a slow link is what it sends in this time, but no less than one Ethernet packet carries.
 _CHUNK_SECONDS = 0.005

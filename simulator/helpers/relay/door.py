@@ -10,8 +10,6 @@ import os
 import socket
 from collections.abc import Collection
 
-__all__ = ["LOOPBACK", "listens", "may_enter", "proxy_url", "read_head", "request", "source", "target"]
-
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _USER = "lockstep"
 _SOURCE = "X-Lockstep-Source"

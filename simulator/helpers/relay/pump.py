@@ -13,8 +13,6 @@ from typing import Final
 from simulator.helpers.relay.directed import READ_BYTES_MAX, Directed, Tally
 from simulator.helpers.relay.timers import Timers
 
-__all__ = ["Pump", "PumpConnection", "reset_socket"]
-
 # What waits for a slow receiver, as opposed to what is on its way on a link with a delay.
 _BLOCKED_BYTES_MAX = 256 * 1024
 _LINGER_NOT = struct.pack("ii", 1, 0)

@@ -29,8 +29,6 @@ from simulator.helpers.relay.timers import Timers
 from simulator.wire import network as wire
 from simulator.wire.network import PROBE_HOST, STEADY_PROBE_HOST
 
-__all__ = ["main"]
-
 _HEAD_SECONDS_MAX = 10.0
 # From a connection's beginning to the answer of another machine's relay, which has nothing to wait for: a task there is
 # reached on its own machine. Behind a pulled cable the kernel would send again for a quarter of an hour.

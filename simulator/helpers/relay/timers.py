@@ -15,8 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 
-__all__ = ["Timers"]
-
 # Woken so much earlier at most, to make up for the time that a process needs to wake up.
 _LEAD_SECONDS_MAX = 200e-6
 _LEAD_WEIGHT = 0.05

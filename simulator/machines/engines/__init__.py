@@ -1,3 +1,1 @@
 """Ways to reach machines: one file each."""
-
-__all__: list[str] = []

@@ -13,8 +13,6 @@ from simulator.machines.engines.sites import Sites, names_of, words_of
 from simulator.machines.far.checks import MachinesUnavailable
 from simulator.machines.far.wire import CommandWire, SiteStream
 
-__all__ = ["FORM", "Commands"]
-
 FORM = "write a command with {} for the name, a colon, and names: --machines 'ssh {}:m0,m1'"
 
 

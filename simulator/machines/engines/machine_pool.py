@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from simulator.machines.engines.sites import Sites
 from simulator.machines.far.machine import FarMachine
 
-__all__ = ["keeping", "reached"]
-
 _Key = tuple[object, ...]
 
 

@@ -21,8 +21,6 @@ from simulator.machines.far.checks import MachinesUnavailable
 from simulator.machines.far.wire import SiteStream, SocketWire
 from simulator.wire.ray import Joined, SitesWanted
 
-__all__ = ["RayNodes"]
-
 _JOIN_SECONDS_MAX = 60.0
 _END_SECONDS_MAX = 10.0
 _SAID_CHARACTERS_MAX = 600

@@ -11,8 +11,6 @@ from simulator.machines.engines.ray import RayNodes
 from simulator.machines.engines.sites import Sites, words_of
 from simulator.machines.far.checks import FILES
 
-__all__ = ["engine_of"]
-
 
 def engine_of(
     machines: str | None,

@@ -22,8 +22,6 @@ from simulator.machines.far.wire import SiteStream
 from simulator.machines.local.scratch import make_scratch, remove_scratch
 from simulator.machines.placement import at_once
 
-__all__ = ["MOST", "Sites", "names_of", "words_of"]
-
 _MEET_SECONDS_MAX = 60.0
 _PULL_SECONDS_MAX = 30.0
 _SAID_CHARACTERS_MAX = 600

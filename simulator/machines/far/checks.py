@@ -15,8 +15,6 @@ from simulator.machines.local import facts
 from simulator.machines.placement import at_once
 from simulator.wire import site
 
-__all__ = ["FILES", "MachinesUnavailable", "explained", "find_addresses", "prepare_files", "same_versions"]
-
 FILES = ("shared", "ship")
 _LOOPBACK = "127.0.0.1"
 _REACH_SECONDS = 5.0

@@ -6,8 +6,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-__all__ = ["DRIFT", "HERE", "MachineClock", "better", "measured"]
-
 # What two clocks may part by in a second: quartz is good to 50 us, at either end.
 DRIFT = 1e-4
 _EXCHANGES_MIN = 10

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 
 from simulator.threads import Worker
 
-__all__ = ["Lease", "LeaseWatch"]
-
 
 @dataclass(frozen=True)
 class Lease:

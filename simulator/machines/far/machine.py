@@ -25,8 +25,6 @@ from simulator.wire.events import NoMessage, Said, TaskEvent, Who
 from simulator.wire.framing import Malformed
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["FarMachine", "MachineGone", "Way"]
-
 _ANSWER_SECONDS_MAX = 60.0
 _HALF_SECONDS_MAX = 2.0
 _SUFFIXES = {"logs": "log", "stacks": "txt"}

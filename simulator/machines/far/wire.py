@@ -16,8 +16,6 @@ from typing import Protocol
 from simulator.errors import LockstepError
 from simulator.threads import Worker
 
-__all__ = ["CommandWire", "SiteStream", "SocketWire"]
-
 _READ_BYTES_MAX = 1 << 20
 _SAID_CHARACTERS_MAX = 600
 

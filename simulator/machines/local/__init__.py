@@ -1,3 +1,1 @@
 """This machine: held ports, temporary directories, and the process that cleans up after a killed parent."""
-
-__all__: list[str] = []

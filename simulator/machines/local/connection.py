@@ -11,8 +11,6 @@ import threading
 from simulator.wire import control
 from simulator.wire.events import Who
 
-__all__ = ["Connection"]
-
 _READ_BYTES_MAX = 1 << 20
 # struct ucred of <sys/socket.h>: process, user, group.
 _CREDENTIALS = struct.Struct("3i")

@@ -6,8 +6,6 @@ import errno
 import os
 from pathlib import Path
 
-__all__ = ["full_disk", "no_room"]
-
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _ADVICE = "; make room there, or set TMPDIR to a directory that has some"
 

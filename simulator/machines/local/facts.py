@@ -12,8 +12,6 @@ import psutil
 
 from _lockstep.names import HOME
 
-__all__ = ["addresses", "code_digest", "kernel", "python_version", "tensorflow_version"]
-
 _OWN = ("_lockstep", "simulator")
 _DIGITS = 12
 

@@ -8,8 +8,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["cores", "cores_affinity", "cores_quota", "is_busy", "memory_bytes"]
-
 _ROOT = Path("/")
 _WAITED = re.compile(r"^some avg10=([0-9.]+)", re.MULTILINE)
 _WAITED_PERCENT_MAX = 25.0

@@ -39,8 +39,6 @@ from simulator.machines.protocol import (
 from simulator.wire.events import Launched, Who
 from simulator.wire.spec import SEMAPHORES_VARIABLE, TaskSpec
 
-__all__ = ["LocalMachine", "stem_of"]
-
 # How often a process group is looked at whose end nobody announces.
 _LOOK_SECONDS = 0.01
 

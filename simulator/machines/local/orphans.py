@@ -9,8 +9,6 @@ import os
 import threading
 from collections.abc import Callable
 
-__all__ = ["orphans"]
-
 
 class _Orphans:
     def __init__(self) -> None:

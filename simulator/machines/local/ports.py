@@ -15,8 +15,6 @@ import portpicker
 
 from simulator.errors import LockstepError
 
-__all__ = ["PortsUnavailable", "held", "hold_ports"]
-
 _ATTEMPTS = 64
 
 

@@ -15,8 +15,6 @@ from _lockstep.children import child_command
 from simulator.errors import LockstepError
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["PrivateFilesUnavailable", "PrivateView", "private_files"]
-
 # What a program has no business to write into, is no directory on a disk, or holds our own files.
 _NOT_COVERED = {"bin", "boot", "dev", "etc", "proc", "run", "sbin", "sys", "tmp", "usr"}
 _MEMORY = Path("/dev/shm")  # noqa: S108 - a directory of our own is made there

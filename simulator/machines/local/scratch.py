@@ -15,9 +15,6 @@ from simulator.helpers.warden import remove_tree
 from simulator.machines.local.disk_space import no_room
 from simulator.machines.local.warden import warden
 
-__all__ = ["make_scratch", "remove_scratch", "scratch"]
-
-
 # The name of a Unix socket has at most 107 bytes, of which a scratch directory and the socket in it take up to 50.
 _PARENT_LENGTH_MAX = 55
 

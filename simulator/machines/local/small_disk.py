@@ -16,8 +16,6 @@ from _lockstep.children import child_command
 from simulator import kernel
 from simulator.errors import LockstepError
 
-__all__ = ["call_on_small_disk", "main", "see_small_disk"]
-
 
 def see_small_disk(disk: Path, size: int) -> None:
     """Have this process, and those it starts, see an empty file system of so many bytes in the directory `disk`.

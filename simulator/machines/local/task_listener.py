@@ -19,8 +19,6 @@ from simulator.wire import control
 from simulator.wire.events import Ended, Fenced, Greeted, NoMessage, Said, Who
 from simulator.wire.framing import Malformed
 
-__all__ = ["TaskListener"]
-
 _BACKLOG = 128
 # How many may connect without a greeting, besides the tasks.
 _STRANGERS_MAX = 64

@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from simulator.threads import Worker
 
-__all__ = ["uninterrupted"]
-
 _Value = TypeVar("_Value")
 
 

@@ -11,8 +11,6 @@ import sys
 import threading
 from pathlib import Path
 
-__all__ = ["Warden", "warden"]
-
 # By its file, so that this module can be loaded alone, without the package: the pytest plugin does.
 _PROGRAM = Path(__file__).parents[2] / "helpers" / "warden.py"
 # The words `END` and `DONE` of that file.

@@ -8,8 +8,6 @@ from simulator.launch.programs import Programs
 from simulator.launch.protocol import EntryPoint
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["Niced"]
-
 
 @dataclass(frozen=True)
 class Niced(Programs):

@@ -8,8 +8,6 @@ from harness.judging.explain._prediction import Predicting, check, judged
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 
 def _negated(view: CaseView) -> Iterator[Attempt | None]:
     checks = [check(view, "loss", step, "loss", -view.truth("loss", step, "loss")) for step in view.steps("loss")[:1]]

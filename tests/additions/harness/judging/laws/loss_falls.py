@@ -6,8 +6,6 @@ from harness.evidence.observed import history
 from harness.evidence.trace import RunTrace
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
-__all__ = ["LAW"]
-
 
 class _LossFalls(Law):
     id = "loss_falls"

@@ -8,8 +8,6 @@ from typing import ClassVar
 from simulator.faults.kinds._deaths import Death, alive, announce, ends
 from simulator.faults.protocol import Effect, Scene
 
-__all__ = ["KIND", "Hangup"]
-
 
 class Hangup(Death, tag="hangup", kw_only=True, frozen=True):
     """SIGHUP to the process group of each task. Proof: each process ends."""
