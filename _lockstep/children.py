@@ -14,8 +14,6 @@ from pathlib import Path
 from _lockstep import names
 from _lockstep._door import lockstep_child
 
-__all__ = ["PRELOAD", "child_command", "child_environment"]
-
 _DOOR = Path(lockstep_child.__file__).resolve()
 # What a child with `child_environment` has to import first.
 PRELOAD = "lockstep_child"

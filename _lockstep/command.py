@@ -9,8 +9,6 @@ import _signal  # type: ignore[import-not-found]  # `signal` takes milliseconds,
 import os
 import sys
 
-__all__ = ["main"]
-
 
 def _leave(number: int, frame: object) -> None:
     """End at once: nothing has been started yet."""

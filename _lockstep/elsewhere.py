@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from _lockstep import names
 
-__all__ = ["answer", "code"]
-
 
 def code() -> str:
     """Stands for the code of the Lockstep that this Python has."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from _lockstep import names
 
-__all__ = ["arrive"]
-
 
 def arrive(claimed: Sequence[str], state: Mapping[str, Any], kind: type) -> object:
     """Be one of the file's before the rest of the process object is unpickled, which imports the test module.

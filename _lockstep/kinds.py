@@ -6,8 +6,6 @@ import importlib
 import pkgutil
 from types import ModuleType
 
-__all__ = ["kinds_of"]
-
 
 def kinds_of(package: str) -> list[ModuleType]:
     """The modules of a package that are kinds, by name: neither packages, nor `protocol`, nor what begins with `_`."""

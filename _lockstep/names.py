@@ -10,8 +10,6 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["HOME", "PACKAGES", "NameTaken", "beside", "claim", "claimed", "loaded", "stranger"]
-
 # Where Lockstep lies: a checkout, or the folder of installed packages. Its packages are this one's siblings.
 HOME = Path(__file__).resolve().parents[1]
 PACKAGES = ("simulator", "harness")

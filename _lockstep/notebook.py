@@ -7,8 +7,6 @@ from pathlib import Path
 
 from _lockstep import names
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     names.claim()
     from harness.recording.scripts.cells import run_cells

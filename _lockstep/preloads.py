@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["also_preload", "asked_for"]
-
 _asked: list[tuple[str, bool]] = []
 
 

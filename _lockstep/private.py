@@ -17,8 +17,6 @@ from typing import Any
 
 from _lockstep.names import HOME
 
-__all__ = ["PRIVATE", "offer_private"]
-
 _PUBLIC = "simulator"
 PRIVATE = "_lockstep_simulator"
 

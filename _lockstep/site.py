@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from _lockstep import names
 
-__all__: list[str] = []
-
 if __name__ == "__main__":
     names.claim("simulator")
     from simulator.site.main import main

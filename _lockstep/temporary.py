@@ -7,8 +7,6 @@ import os
 import tempfile
 from pathlib import Path
 
-__all__ = ["find"]
-
 
 def find() -> None:
     """Spare Python its trial of the directory, which has a name; where this one fails, Python looks on as ever."""

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
 
-__all__ = ["DEVICE_PROPERTY", "announce", "on_verdict"]
-
 DEVICE_PROPERTY = "lockstep_computed_on"
 """Of the report of a test that reaches no verdict and has passed on hardware that it wanted: what, as tasks say it."""
 

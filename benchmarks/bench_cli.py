@@ -7,8 +7,6 @@ import sys
 
 from benchmarks.measure import Figure, main, median, seconds_of
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 9
 _HELP = [sys.executable, "-c", "from harness.cli import main; main()", "--help"]
 

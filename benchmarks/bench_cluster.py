@@ -8,8 +8,6 @@ from benchmarks.measure import Figure, main, median, seconds_of
 from benchmarks.mpr import multi_process_runner
 from simulator import Cluster, Topology
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 7
 _MANY = 32
 _MANY_ROUNDS = 3

@@ -8,8 +8,6 @@ from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from scenarios.programs import keras_loop
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 3
 _PROGRAM = keras_loop.make("keras", "cnn", "sgd")
 

@@ -14,8 +14,6 @@ from harness.evidence.trace import ClientTrace, Header, RunTrace, Step
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import ExactTolerance
 
-__all__ = ["MEASUREMENTS"]
-
 _WORKERS, _STEPS, _SHARD = 4, 2_000, 125
 _ROUNDS = 5
 _TRAIN_STEPS, _WARM_UP = 120, 20

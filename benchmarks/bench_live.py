@@ -12,8 +12,6 @@ from benchmarks.measure import Figure, main
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
 
-__all__ = ["MEASUREMENTS", "measured"]
-
 _EVERY = 500
 _BLOCKS, _WARM_UP, _STEPS = 24, 4, 10
 _BATCH, _SIDE = 32, 48

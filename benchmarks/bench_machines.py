@@ -7,8 +7,6 @@ from functools import partial
 from benchmarks import over_machines
 from benchmarks.measure import main
 
-__all__ = ["MEASUREMENTS"]
-
 _TWO = "env MACHINE={}:m0,m1"
 _KIND = "command"
 

@@ -16,8 +16,6 @@ from urllib.parse import urlsplit
 from benchmarks.measure import Figure, main, median, seconds_of
 from simulator import Cluster, Link, Network, Topology
 
-__all__ = ["MEASUREMENTS"]
-
 _DELAYS_MS = (0.3, 1, 5, 20, 50)
 _ROUND_TRIPS = 400
 _DELAYED_ROUND_TRIPS = 150

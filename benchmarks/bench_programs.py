@@ -14,8 +14,6 @@ from benchmarks.costing import cost_of
 from benchmarks.measure import Figure, main, median
 from simulator.launch.preloaded import FRESH
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 3
 _WORKERS = 16
 _RUN = [sys.executable, "-c", "from _lockstep.command import main; main()", "run", "--quiet"]

@@ -8,8 +8,6 @@ from typing import Any
 from benchmarks.measure import Figure, main, median
 from harness import Proof, prove
 
-__all__ = ["MEASUREMENTS"]
-
 
 def digits() -> Figure:
     """A small convolutional network with Adam."""

@@ -16,8 +16,6 @@ from typing import Any
 from benchmarks import over_machines
 from benchmarks.measure import Figure, main
 
-__all__ = ["MEASUREMENTS"]
-
 _TWO = "ray:2"
 _KIND = "Ray"
 # The least that Ray takes for its store of objects, which nobody fills here.

@@ -11,8 +11,6 @@ from benchmarks.measure import Figure, main
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
 
-__all__ = ["MEASUREMENTS"]
-
 # Hidden units of two layers, of 32 inputs and 10 outputs, and about how many parameters that makes.
 _SIZES = {"50 thousand": 200, "a million": 980}
 _BATCH = 64

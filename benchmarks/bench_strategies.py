@@ -15,8 +15,6 @@ from benchmarks.measure import Figure, main, median
 from harness import strategy_case
 from simulator import Cluster
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 3
 _STEPS, _TRACED = 45, 5
 _BATCH = 64

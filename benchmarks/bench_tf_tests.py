@@ -13,8 +13,6 @@ from pathlib import Path
 
 from benchmarks.measure import Figure, main, median, seconds_of
 
-__all__ = ["MEASUREMENTS"]
-
 _SOURCE = Path(__file__).with_name("tf_tests_peer.py")
 _ROUNDS = 2
 _SECONDS_MAX = 300

@@ -17,8 +17,6 @@ from benchmarks.costing import Cost, cost_of
 from benchmarks.measure import Figure, main, median
 from simulator.topology import Topology
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 3
 _WALL_MAX, _PROCESSORS_MAX = 2.0, 4.0
 _MODELS = ("cnn", "transformer", "mobilenet")

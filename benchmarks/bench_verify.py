@@ -7,8 +7,6 @@ from typing import Any
 from benchmarks.measure import Figure, main, median, seconds_of
 from harness import verify
 
-__all__ = ["MEASUREMENTS"]
-
 _ROUNDS = 5
 
 

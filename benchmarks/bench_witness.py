@@ -14,8 +14,6 @@ from harness.recording.witness import Witness, all_seams
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
 
-__all__ = ["MEASUREMENTS", "measured"]
-
 _BLOCKS, _WARM_UP, _STEPS = 40, 8, 16
 """A block has as many steps as the witness writes together."""
 

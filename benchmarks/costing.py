@@ -16,8 +16,6 @@ from dataclasses import dataclass
 
 from simulator.kernel import adopt_orphans
 
-__all__ = ["Cost", "cost_of"]
-
 
 @dataclass(frozen=True)
 class Cost:

@@ -10,8 +10,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
-__all__ = ["Figure", "main", "median", "seconds_of"]
-
 
 @dataclass(frozen=True)
 class Figure:

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["multi_process_runner"]
-
 _SOURCE = Path(__file__).with_name("mpr_peer.py")
 # The script is found here by its processes; their own noise must not reach ours.
 _ENVIRONMENT = {"TF_CPP_MIN_LOG_LEVEL": "2", "CUDA_VISIBLE_DEVICES": "-1"}

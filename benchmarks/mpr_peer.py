@@ -15,8 +15,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute import multi_process_runner, multi_worker_test_base
 
-__all__: list[str] = []
-
 
 def first_all_reduce() -> list[float]:
     """Join the cluster as one worker and return the sum over all workers of ones."""

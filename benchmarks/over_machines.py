@@ -21,8 +21,6 @@ from simulator.machines.far.clock import measured
 from simulator.run.options import Options
 from simulator.wire.site import ClockQuery
 
-__all__ = ["all_reduce", "clocks", "killed", "step_is_heard"]
-
 _WORKERS = 4
 _ROUNDS = 7
 _STEPS = 200

@@ -14,8 +14,6 @@ from typing import Any
 import tensorflow as tf
 from tensorflow.python.distribute import multi_process_runner, multi_worker_test_base
 
-__all__: list[str] = []
-
 _TASKS, _RUNS = 4, 3
 
 

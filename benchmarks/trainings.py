@@ -11,8 +11,6 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["cnn", "mobilenet", "transformer"]
-
 _STEPS, _BATCH = 10, 16
 
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable
 
 import psutil
 
-__all__ = ["has_ended", "living"]
-
 
 def has_ended(pid: int) -> bool:
     """Whether it is gone, or a zombie: an orphan stays one in a container whose first process reaps nobody."""

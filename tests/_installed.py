@@ -12,8 +12,6 @@ import pytest
 
 from _lockstep import __version__
 
-__all__ = ["COMMAND", "MODULE", "PACKAGES", "ROOT", "copied", "lay_out", "run_there"]
-
 ROOT = Path(__file__).parents[1]
 # What `pip install` has made of the entry point in pyproject.toml.
 COMMAND = (str(Path(sys.executable).with_name("lockstep")),)

@@ -12,8 +12,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.releasing.contract import contract  # noqa: E402
 
-__all__ = ["main"]
-
 
 @click.command()
 def main() -> None:

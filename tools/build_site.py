@@ -14,8 +14,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.making_site.staging import stage  # noqa: E402
 
-__all__ = ["build", "main"]
-
 _SETTINGS = Path(__file__).with_name("making_site")
 
 

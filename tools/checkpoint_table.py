@@ -19,8 +19,6 @@ from scenarios.programs.checkpoints import crashing, cutting, damaging, formats,
 from simulator import Cluster, Topology  # noqa: E402
 from tools.pages import fill  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = ROOT / "docs" / "checkpoint-sweeps.md"
 NAMES = [name for name in formats.FORMATS if name not in formats.BROKEN]
 CUTS, SEEDS = 30, range(10)

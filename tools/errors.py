@@ -13,8 +13,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from tools.mistyped.asking import Answer, answers  # noqa: E402
 from tools.pages import DOCS, fill, table  # noqa: E402
 
-__all__ = ["PAGE", "answered", "main"]
-
 PAGE = DOCS / "errors.md"
 
 

@@ -16,8 +16,6 @@ from tools.hunting.table import section, summary, table  # noqa: E402
 from tools.pages import DOCS, fill  # noqa: E402
 from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "search.md"
 
 EPILOG = """\b

@@ -15,8 +15,6 @@ from tools import pages  # noqa: E402
 from tools.pages import DOCS, fill  # noqa: E402
 from tools.soaking.measuring import KINDS, Measured, measured  # noqa: E402
 
-__all__ = ["main", "table"]
-
 PAGE = DOCS / "network.md"
 _WHO = {"loss": "nftables, at the receiver", "rate": "tbf, at the sender", "delay": "the relay"}
 _NONE = (

@@ -16,8 +16,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from scenarios.programs import loss_formulas, loss_table  # noqa: E402
 from tools.pages import fill  # noqa: E402
 
-__all__ = ["main", "table"]
-
 PAGE = ROOT / "docs" / "loss-reduction.md"
 REPLICAS = 2
 

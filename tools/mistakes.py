@@ -16,8 +16,6 @@ from tools.pages import DOCS, fill, packages  # noqa: E402
 from tools.running import saved  # noqa: E402
 from tools.trying.running import Result  # noqa: E402
 
-__all__ = ["main", "section"]
-
 PAGE = DOCS / "mistakes.md"
 _SHOWN = 20
 

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-__all__ = ["DOCS", "fill", "filled", "packages", "region", "table"]
-
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 

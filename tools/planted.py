@@ -16,8 +16,6 @@ from tools.planting.cases import KINDS, cases  # noqa: E402
 from tools.planting.running import Result, result_of  # noqa: E402
 from tools.running import json_file, named, only, saved, to_page, track  # noqa: E402
 
-__all__ = ["main", "table"]
-
 PAGE = DOCS / "live.md"
 _WHAT = {
     "weight": "a bit of a weight, after a step",

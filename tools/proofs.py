@@ -17,8 +17,6 @@ from tools.proving.table import section, summary  # noqa: E402
 from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 from tools.trying.cases import trials  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "proof-tables.md"
 
 EPILOG = """\b

@@ -13,8 +13,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from tools.reading.checking import findings  # noqa: E402
 from tools.words import WORDS_MAX, counted, pages  # noqa: E402
 
-__all__ = ["main"]
-
 
 @click.command()
 @click.argument("only", metavar="[PAGE]...", nargs=-1)

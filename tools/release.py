@@ -15,8 +15,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.releasing.building import build, exported, moment  # noqa: E402
 
-__all__ = ["main"]
-
 # So different are the two builds; what comes out must not show it.
 _ELSEWHERE = {"TZ": "Asia/Tokyo", "PYTHONHASHSEED": "7", "LC_ALL": "C"}
 

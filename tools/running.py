@@ -17,8 +17,6 @@ import msgspec
 
 from harness.running.crew import Begun, ProcessLost, crew_of
 
-__all__ = ["at_once", "json_file", "named", "only", "results_of", "saved", "to_page", "track"]
-
 # Options that tools share.
 only = click.option("--only", default="*", show_default=True, metavar="GLOB", help="Those whose names match.")
 json_file = click.option(

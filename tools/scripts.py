@@ -22,8 +22,6 @@ from tools.pages import DOCS, fill  # noqa: E402
 from tools.running import at_once, json_file, named, only, to_page, track  # noqa: E402
 from tools.unmodified.cases import FOLDER, Case, cases  # noqa: E402
 
-__all__ = ["Result", "main", "table"]
-
 PAGE = DOCS / "scripts.md"
 _LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 

@@ -19,8 +19,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from tools.pages import DOCS, fill  # noqa: E402
 from tools.unmodified.cases import FOLDER, cases  # noqa: E402
 
-__all__ = ["SESSIONS", "main", "recorded"]
-
 PAGE = DOCS / "scripts.md"
 _LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 _COLUMNS = 110

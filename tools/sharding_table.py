@@ -18,8 +18,6 @@ from scenarios.programs.sharding.live import Asking, PipelineFailed, asking  # n
 from scenarios.programs.sharding.pipelines import Pipeline  # noqa: E402
 from tools.pages import fill  # noqa: E402
 
-__all__ = ["main", "table"]
-
 PAGE = ROOT / "docs" / "sharding.md"
 STRATEGIES = ("mirrored-2", "multi_worker-2", "multi_worker-3", "multi_worker-2x2")
 CSV = "[`csv-file-sharding`](known-issues.md)"

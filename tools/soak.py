@@ -26,8 +26,6 @@ from tools.soaking.repeating import other_history  # noqa: E402
 from tools.soaking.running import carried_out  # noqa: E402
 from tools.soaking.shrinking import shrunk  # noqa: E402
 
-__all__ = ["Result", "main", "result_of"]
-
 # So many cases are followed by a measurement of what links do.
 _MEASURED_EACH = 10
 _TOLD_EACH = 100

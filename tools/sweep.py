@@ -19,8 +19,6 @@ from tools.sweeping.cases import Case, family_names, says  # noqa: E402
 from tools.sweeping.judging import Result, result_of  # noqa: E402
 from tools.sweeping.table import as_json, failures, section, table, wrong  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "sweep.md"
 
 EPILOG = """\b

@@ -17,8 +17,6 @@ from tools.trying.cases import trials  # noqa: E402
 from tools.trying.running import Result, as_expected, relabelled, result_of  # noqa: E402
 from tools.trying.table import section, summary, table  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "culprits.md"
 
 EPILOG = """\b

@@ -13,8 +13,6 @@ from pathlib import Path
 
 import click
 
-__all__ = ["main"]
-
 EXAMPLE = Path(__file__).resolve().parent.parent / "examples" / "verify_custom_loop.py"
 TEST = """
 import pytest

@@ -17,8 +17,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.pages import DOCS, fill, table  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "faults-measured.md"
 TITLES = (
     "What training does after each fault",

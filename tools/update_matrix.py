@@ -19,8 +19,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from harness.report import Cell, Matrix, in_order  # noqa: E402
 from tools.pages import DOCS, fill  # noqa: E402
 
-__all__ = ["main", "section"]
-
 # What GitHub shows of a code block without scrolling.
 WIDTH = 120
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "tf_keras": "tf_keras"}

@@ -23,8 +23,6 @@ from harness.judging.known_issues import KnownIssue, registry  # noqa: E402
 from tools.pages import DOCS, fill, table  # noqa: E402
 from tools.upstreaming.proposed import has_fix  # noqa: E402
 
-__all__ = ["causes", "known_issues", "main", "pages", "rules", "seams"]
-
 
 def pages() -> dict[Path, tuple[str, str]]:
     """For each page with a table, the name in its marks and the table."""

@@ -19,8 +19,6 @@ from harness.report.timeline import Timeline, read_timelines, timeline_svg  # no
 from simulator import Cluster, FaultPlan, Topology  # noqa: E402
 from simulator.faults import Delay, Kill  # noqa: E402
 
-__all__ = ["PLAN", "main", "timeline_of_a_real_run", "train"]
-
 PICTURE = ROOT / "docs" / "images" / "timeline.svg"
 PLAN = FaultPlan(
     faults=(

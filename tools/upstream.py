@@ -16,8 +16,6 @@ from tools.upstreaming.observed import KEPT, Observed, kept, observe  # noqa: E4
 from tools.upstreaming.proposed import TRIED, has_fix, tried, try_fix  # noqa: E402
 from tools.upstreaming.text import path_of, text_of  # noqa: E402
 
-__all__ = ["main"]
-
 
 @click.command()
 @click.argument("ids", nargs=-1)

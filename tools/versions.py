@@ -19,8 +19,6 @@ from tools.versioning.results import Measured, Result, read, write  # noqa: E402
 from tools.versioning.running import of_program, of_tests  # noqa: E402
 from tools.versioning.table import sections  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "versions.md"
 MEASURED = ROOT / "tools" / "versioning" / "measured.json"
 _KINDS = ("upstream", "tests", "scenarios")

@@ -22,8 +22,6 @@ from tools.wilding.declared import Wild, programs  # noqa: E402
 from tools.wilding.environments import PLACE, is_ready, make  # noqa: E402
 from tools.wilding.running import Result, verified  # noqa: E402
 
-__all__ = ["PAGE", "Row", "main", "region", "row_of"]
-
 PAGE = DOCS / "wild.md"
 _KEPT = Path(__file__).with_name("wilding") / "results.json"
 """What was measured, so that one program can be run again without all others."""

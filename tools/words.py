@@ -22,8 +22,6 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 from tools.pages import fill  # noqa: E402
 from tools.reading.figures import Figures, figures, glossary  # noqa: E402
 
-__all__ = ["WORDS_MAX", "counted", "main", "pages", "table"]
-
 # More than these nobody reads, and nobody keeps right.
 WORDS_MAX = 45_000
 GLOSSARY = "docs/glossary.md"

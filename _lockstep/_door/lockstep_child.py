@@ -13,8 +13,6 @@ import os
 import sys
 from pathlib import Path
 
-__all__ = ["ENTRANCE_VARIABLE", "enter", "of_interpreter"]
-
 ENTRANCE_VARIABLE = "LOCKSTEP_ENTRANCE"
 # Where this interpreter looked for modules when it began.
 _found = list(sys.path)

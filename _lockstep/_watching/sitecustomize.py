@@ -15,8 +15,6 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
-__all__: list[str] = []
-
 _HERE = os.path.dirname(os.path.abspath(__file__))  # noqa: PTH100, PTH120 - pathlib would double the time of a start
 
 

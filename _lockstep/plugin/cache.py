@@ -15,8 +15,6 @@ import pytest
 
 from _lockstep.names import HOME
 
-__all__ = ["forget_references", "share_references"]
-
 _VARIABLE = "LOCKSTEP_CACHE"
 # Tells this session from others that keep things in the same directory; what is known of the machine is not for them.
 _SESSION_VARIABLE = "LOCKSTEP_SESSION"

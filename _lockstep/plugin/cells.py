@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from harness.judging.known_issues import KnownIssue
     from harness.judging.verdict import Verdict
 
-__all__ = ["CELL_PROPERTY", "cell_of", "find_known_issues", "has_strategy", "judge_known"]
-
 CELL_PROPERTY = "lockstep"
 _ISSUES = pytest.StashKey["tuple[KnownIssue, ...]"]()
 

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from harness.subject.strategies import StrategyCase
     from simulator import Cluster
 
-__all__ = ["TABLE_PROPERTY", "cluster", "hardware_of", "pytest_generate_tests", "report_row", "script", "strategy"]
-
 TABLE_PROPERTY = "lockstep-table"
 
 

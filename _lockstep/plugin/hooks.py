@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from harness.judging.verdict import Verdict
     from harness.report import Cell, Matrix, TableRow
 
-__all__: list[str] = []
-
 _VERDICTS = pytest.StashKey["list[Verdict]"]()
 _CELLS = pytest.StashKey["list[Cell]"]()
 _ROWS = pytest.StashKey["list[TableRow]"]()

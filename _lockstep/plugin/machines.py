@@ -9,8 +9,6 @@ import pytest
 
 from _lockstep.plugin.needed import need_lockstep
 
-__all__ = ["add_options", "choose", "forget", "told"]
-
 _CHOSEN = pytest.StashKey[contextlib.ExitStack]()
 
 

@@ -6,8 +6,6 @@ import pytest
 
 from _lockstep import names
 
-__all__ = ["need_lockstep"]
-
 
 def need_lockstep() -> None:
     """Call it before importing `harness` or `simulator`: many a session merely has this plugin installed.

@@ -10,8 +10,6 @@ import pytest
 
 from _lockstep.plugin.needed import need_lockstep
 
-__all__ = ["NETWORKS", "demands_devices", "missing", "unfit", "why_no_hosts"]
-
 # As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
 NETWORKS = ("loopback", "namespaces")
 _NAMES = {"gpus", "simulated", "tpu", "network", "xla"}

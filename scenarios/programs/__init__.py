@@ -1,3 +1,1 @@
 """Training programs that the scenarios verify, each written the way TensorFlow's own tutorials write them."""
-
-__all__: list[str] = []

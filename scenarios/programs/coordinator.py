@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["make_commuting", "make_model", "train"]
-
 
 def make_commuting(
     epochs: int = 2,

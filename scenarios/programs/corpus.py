@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["LENGTH", "Corpus", "load"]
-
 # Sentences are cut or padded with token 0 to this many tokens.
 LENGTH = 8
 

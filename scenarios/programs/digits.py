@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["CLASSES", "GLOBAL_BATCH", "Digits", "batches", "load"]
-
 CLASSES = 10
 # 48 divides by 2, 3 and 4, so every replica of every strategy in the catalogue gets an equal share.
 GLOBAL_BATCH = 48

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
-__all__ = ["Form", "make"]
-
 Form = Literal["means", "gathers", "given", "slices", "scatters"]
 _ROWS, _WIDE = 8, 3
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from scenarios.programs import models
 
-__all__ = ["make", "make_outputs"]
-
 CLASSES = 4
 _PLAIN = (
     "BinaryAccuracy",

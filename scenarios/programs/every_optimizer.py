@@ -8,8 +8,6 @@ from typing import Any
 
 from scenarios.programs import models
 
-__all__ = ["EXCEPT", "make", "make_sparse"]
-
 # Has a test of its own.
 EXCEPT = "Nadam"
 _NAMES = (

@@ -8,8 +8,6 @@ from typing import Any
 
 from scenarios.programs import digits, margins, models
 
-__all__ = ["make"]
-
 
 def make(flavour: models.Flavour, *, scalar: bool, jit_compile: bool = False) -> Callable[[Any, Any], None]:
     """Trains hinge classifiers for one epoch of four batches of 16, each of which replicas share evenly.

@@ -8,8 +8,6 @@ from typing import Any
 
 from scenarios.programs import models
 
-__all__ = ["make"]
-
 _BATCH = 12
 
 

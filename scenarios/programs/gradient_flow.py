@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, margins
 
-__all__ = ["Clip", "Form", "make"]
-
 Form = Literal["clip_reduced", "clip_local", "accumulate", "averages", "outside", "not_reduced"]
 Clip = Literal["value", "norm", "global_norm"]
 

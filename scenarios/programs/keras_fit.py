@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["Source", "make", "make_commuting", "train"]
-
 Source = Literal["repeated", "dataset", "arrays"]
 
 

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["Iterate", "Mode", "make", "train"]
-
 Mode = Literal["function", "eager", "jit"]
 Iterate = Literal["dataset", "iterator"]
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Loop", "make"]
-
 Loop = Literal["plain_loop", "keras3_fit"]
 _BATCH = 16
 _BATCHES = 18

@@ -7,28 +7,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import NamedTuple
 
-__all__ = [
-    "BATCHES",
-    "Example",
-    "Pair",
-    "Shares",
-    "describe",
-    "examples_of",
-    "fit_masked_mean",
-    "fit_mean",
-    "fit_sum",
-    "global_mean",
-    "global_sum",
-    "keras3_fit_scalar",
-    "keras3_fit_weighted_mean",
-    "mean_of_means",
-    "mean_over_replicas",
-    "regularizer_once",
-    "shares",
-    "sum_of_means",
-    "weighted_fit_mean",
-]
-
 # Replicas divide the first; Keras 3 `fit` cannot start with an uneven batch. With 1, some replicas get nothing.
 BATCHES = (12, 7, 1)
 

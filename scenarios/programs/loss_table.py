@@ -14,8 +14,6 @@ from harness import StrategyCase
 from scenarios.programs import loss_formulas as forms
 from scenarios.programs import models
 
-__all__ = ["ROWS", "Measured", "Row", "agrees", "described", "measure"]
-
 # (loss, gradient) by loop, flavour, reduction and batch.
 Measured = dict[tuple[str, str, str, int], tuple[float, float]]
 BOTH: tuple[models.Flavour, ...] = ("keras", "tf_keras")

@@ -13,8 +13,6 @@ from scenarios.programs import digits
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BATCHES", "EVEN", "GLOBAL_BATCH", "MARGIN", "Margins", "dataset", "hinge", "load"]
-
 # What a loss is divided by, in every batch; a power of two, so that dividing is exact.
 GLOBAL_BATCH = 16
 # Three replicas do not divide 16, four get 1 each of 4, and of 1 all but the first get nothing.

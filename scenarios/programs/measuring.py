@@ -10,8 +10,6 @@ from typing import Any
 
 from scenarios.programs import digits, models
 
-__all__ = ["EVEN", "UNEVEN", "make_evaluate", "make_logs", "make_loop"]
-
 EVEN = (12, 12)
 # Keras 3 `fit` cannot start with an uneven batch; of the last batch all replicas but the first get nothing.
 UNEVEN = (12, 7, 1)

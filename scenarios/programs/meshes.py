@@ -7,8 +7,6 @@ from typing import Any
 
 from scenarios.programs import digits
 
-__all__ = ["make"]
-
 _HIDDEN, _STEPS, _RATE, _KEEP = 16, 4, 0.1, 0.9
 
 

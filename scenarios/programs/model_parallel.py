@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, margins
 
-__all__ = ["Result", "Schedule", "train"]
-
 Schedule = Literal["whole", "pipeline", "pipeline_without_sum"]
 # The loss, the gradients, the variables after the step, and the devices that they live on.
 Result = dict[str, Any]

@@ -8,19 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs.digits import CLASSES
 
-__all__ = [
-    "Flavour",
-    "ModelName",
-    "OptimizerName",
-    "Style",
-    "build_model",
-    "build_optimizer",
-    "initializer",
-    "keras_module",
-    "no_reduction",
-    "variables_of",
-]
-
 Flavour = Literal["keras", "tf_keras"]
 ModelName = Literal["cnn", "mlp"]
 Style = Literal["sequential", "functional", "subclassed"]

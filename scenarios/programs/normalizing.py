@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["UNEVEN", "Form", "make", "make_moving_mean"]
-
 Form = Literal["local", "synchronized", "masked"]
 # Replicas do not divide any of them, and of the last one most get nothing.
 UNEVEN = (17, 7, 1)

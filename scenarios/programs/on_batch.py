@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import models
 
-__all__ = ["Call", "make"]
-
 Call = Literal["train", "test", "predict"]
 _BATCH, _STEPS = 12, 3
 

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, margins, models
 
-__all__ = ["Option", "make"]
-
 Option = Literal[
     "clipvalue",
     "clipnorm",

@@ -8,8 +8,6 @@ from typing import Any
 
 from scenarios.programs import digits
 
-__all__ = ["closed_form", "make", "train"]
-
 # A power of two: dividing by it is exact. It does not divide by 3, so three replicas also get uneven shares.
 GLOBAL_BATCH = 64
 EXAMPLES = 256

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, models
 
-__all__ = ["Bad", "Xla", "make", "make_overflow"]
-
 Bad = Literal["inf", "nan"]
 Xla = Literal["no", "jit_compile", "set_jit"]
 

@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import models
 
-__all__ = ["Source", "make"]
-
 Source = Literal["dropout", "noise", "generator", "stateless", "stateless_shared"]
 _SIZE = 256
 

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 from scenarios.programs import digits, margins, models
 
-__all__ = ["Form", "make"]
-
 Form = Literal[
     "per_example",
     "sum",

@@ -8,8 +8,6 @@ from typing import Any
 
 from harness.subject.program import Program
 
-__all__ = ["sharing"]
-
 
 def sharing(program: Callable[..., Any], right: Callable[..., Any]) -> Program:
     """The program, held against the reference run of the right one: under the default strategy both do just the same.

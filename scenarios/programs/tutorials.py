@@ -8,22 +8,6 @@ from typing import Any, Literal
 
 from scenarios.programs import coordinator, corpus, digits, keras_fit, keras_loop, models
 
-__all__ = [
-    "batch_normalization_local",
-    "batch_normalization_synchronized",
-    "custom_training",
-    "dataset_function",
-    "dataset_function_global_batch",
-    "make_classifier",
-    "make_images",
-    "make_text",
-    "mean_then_sum",
-    "multi_worker_with_keras",
-    "parameter_server_training",
-    "parameter_server_without_chief",
-    "text_classification",
-]
-
 Reduction = Literal["global_batch", "replica_mean"]
 Pipeline = Literal["dataset", "function", "function_global_batch"]
 Normalization = Literal["none", "local", "synchronized"]

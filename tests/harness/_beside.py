@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-__all__ = ["trains", "writes"]
-
 
 def trains(strategy: Any, record: Any) -> None:
     """A layer by Adam, with a sum long enough for rounding to show."""

@@ -8,8 +8,6 @@ from typing import Any
 from harness.evidence.trace import Seen
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["fails_between"]
-
 
 def fails_between(strategy: Any) -> tuple[list[int], Any]:
     """A call that fails, between two that do not, and one for which there are no more data.

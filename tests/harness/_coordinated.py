@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["asynchronous", "evaluating"]
-
 
 def asynchronous(mistake: str = "") -> Callable[[Any, Any], None]:
     """It joins once an epoch; `twice` takes a loss twice under the cluster, `unjoined` reports without a join.

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["TRAIN", "train"]
-
 TRAIN = """
 def train(strategy, record, restore=True):
     file = record.directory / "steps"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["evaluating"]
-
 
 def evaluating(strategy: Any, record: Any, *, wrong: bool = False) -> None:
     """Three steps on 8 examples each, and after each of them a loss over 5, of which one replica has 3."""

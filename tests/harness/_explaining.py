@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.judging.explain import Explanation, explain
 from harness.judging.laws import Case
 
-__all__ = ["explained", "rule_of", "text_of"]
-
 
 def explained(case: Case) -> Explanation:
     """The explanation, which there is."""

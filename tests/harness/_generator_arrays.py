@@ -7,8 +7,6 @@ from typing import Any
 
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["lent"]
-
 
 def lent(strategy: Any) -> dict[str, tuple[str, ...]]:
     """What is said of each of these programs, by their names."""

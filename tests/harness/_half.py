@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["half"]
-
 _BATCH, _STEPS = 32, 3
 _SHAPES = ((32, 64), (64, 64), (64, 8))
 

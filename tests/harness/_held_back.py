@@ -8,8 +8,6 @@ from typing import Any
 from harness.evidence.trace import Seen
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["held_back"]
-
 
 def held_back(strategy: Any) -> list[list[int]]:
     """How many examples each of 41 steps has; and again, in a program that fails after them."""

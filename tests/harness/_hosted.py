@@ -9,8 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-__all__ = ["meant", "run"]
-
 _SECONDS_MAX = 240
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["counted", "noted"]
-
 _BATCH = 8
 
 

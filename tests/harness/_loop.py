@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["LOOP"]
-
 LOOP = """
 import sys
 import tensorflow as tf

@@ -16,8 +16,6 @@ from typing import Any
 from harness.subject.program import Program
 from tests.harness._sharing import sharing
 
-__all__ = ["accumulating", "commuting", "keras_model", "masked", "metrics", "regression", "within_step"]
-
 BATCHES = (12, 12, 12, 7)
 _SHAPES = {"hidden": (5, 6), "bias": (6,), "out": (6, 1)}
 

@@ -8,8 +8,6 @@ from typing import Any
 
 from tests.harness._loop import LOOP
 
-__all__ = ["LOOP_CELLS", "notebook"]
-
 # The loop of the other tests of scripts, cut where people would, with what only a notebook has.
 _IMPORTS, _, _REST = LOOP.partition("\nstrategy =")
 _DATA, _, _REST = _REST.partition("\ndef step")

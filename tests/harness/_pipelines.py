@@ -9,8 +9,6 @@ from harness.judging.laws import Case
 from harness.judging.tolerance import ExactTolerance
 from tests.harness._traces import client, step
 
-__all__ = ["Shards", "batched", "case_of", "reference_of", "run_of", "sliced", "with_epochs"]
-
 Shards = Sequence[Sequence[int]]
 """The batches of one replica, one for each step."""
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["BATCH", "STEPS", "alone", "exact", "hanging", "mlp", "one_value", "silent", "worker_that"]
-
 BATCH = 8
 STEPS = 4
 _STEP_SIZE = 0.5

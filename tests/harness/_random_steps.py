@@ -7,8 +7,6 @@ from typing import Any
 
 from harness.subject.program import Program
 
-__all__ = ["MISTAKES", "random_resuming", "random_steps", "random_weights"]
-
 MISTAKES = (
     ("summed", True),  # in the quick profile test_verify.py has an update that is made twice
     ("mask_scaled", True),

@@ -7,8 +7,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["around"]
-
 
 class _Mode(enum.Enum):
     ONE = 1

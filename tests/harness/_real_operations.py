@@ -12,8 +12,6 @@ import numpy as np
 from harness.relations.facts import FactKind
 from tests.harness._relating import Case, Drawing, Operand, broken
 
-__all__ = ["problems"]
-
 _SEEDS = 40
 _Made = tuple[list[Operand], Callable[..., Any], dict[str, Any]]
 

@@ -17,8 +17,6 @@ from harness.relations.protocol import GraphStep, Rule, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms
 
-__all__ = ["KINDS", "Case", "Drawing", "Operand", "alone_of", "broken", "claim_of"]
-
 Array = np.ndarray[Any, Any]
 SCALES = (Fraction(1), Fraction(2), Fraction(1, 3), Fraction(-1, 2))
 KINDS = (FactKind.SPLIT, FactKind.REPLICATED, FactKind.PARTIAL)

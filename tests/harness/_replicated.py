@@ -12,8 +12,6 @@ from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import DerivedTolerance
 from tests.harness._traces import client, step, variable
 
-__all__ = ["Replicated", "case"]
-
 F64 = np.ndarray[Any, np.dtype[np.float64]]
 Arrays = dict[str, F64]
 _SHAPES = {"kernel": (5, 3), "bias": (3,)}

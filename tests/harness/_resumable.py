@@ -15,8 +15,6 @@ from typing import Any
 from harness.subject.program import Program
 from tests.harness._sharing import sharing
 
-__all__ = ["STEPS", "fitting", "looping", "training"]
-
 STEPS = 8
 _BATCH = 12
 

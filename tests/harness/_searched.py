@@ -15,8 +15,6 @@ from simulator import Cluster, FaultPlan, RunFailed, Topology
 from simulator.agent import current
 from simulator.machines.local.scratch import scratch
 
-__all__ = ["STEPS", "run_counting"]
-
 STEPS = 4
 
 

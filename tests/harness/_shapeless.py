@@ -7,8 +7,6 @@ from typing import Any
 from harness.evidence.trace import Seen
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["shapeless"]
-
 
 def shapeless(strategy: Any) -> tuple[bool, str]:
     """The graph knows no length and so no shape of the gradient: whether it is seen, and what is not."""

@@ -8,8 +8,6 @@ from typing import Any
 from harness.evidence.trace import Seen
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["slices"]
-
 
 def slices(strategy: Any) -> tuple[list[tuple[int, ...]], list[tuple[str, int, int]]]:
     """The shapes of what was seen to leave the reduction, and what was told of the global batch, by lines of here."""

@@ -9,8 +9,6 @@ from typing import Any
 from harness import NoRoom, verify
 from harness.running.cache import CACHE_VARIABLE
 
-__all__ = ["STEP_BYTES", "main"]
-
 STEP_BYTES = 2**18
 
 

@@ -14,8 +14,6 @@ from harness.evidence.trace import Array, ClientTrace, Final, Header, RunTrace, 
 from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 
-__all__ = ["Training", "client", "derived_case", "edit", "exact_case", "step", "values", "variable"]
-
 F64 = np.ndarray[Any, Any]
 
 

@@ -20,8 +20,6 @@ from harness.evidence.watched_step import (
     digest_of,
 )
 
-__all__ = ["Steps", "watched"]
-
 
 class Steps:
     """What a little program is written with: each call is one operation in every replica.

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["STEPS", "halving", "logistic", "sgd_fit", "with_momentum"]
-
 STEPS = 10
 
 

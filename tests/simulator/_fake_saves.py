@@ -9,8 +9,6 @@ from typing import Any
 from simulator import Cluster, Topology
 from simulator.journal import read_journal
 
-__all__ = ["checkpoints", "run_one", "saves_of", "train", "write_fakes"]
-
 _CHECKPOINT = """
 import os
 

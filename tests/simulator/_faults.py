@@ -15,8 +15,6 @@ from simulator.faults import Fault
 from simulator.journal import read_journal
 from tests.simulator._wire import connect_request
 
-__all__ = ["connect", "effects", "events", "own_agent", "plan_of", "run_steps", "steps", "talk"]
-
 
 def plan_of(*faults: Fault | str, **options: Any) -> FaultPlan:
     """A plan of faults, which may be in the form of the command line."""

@@ -13,8 +13,6 @@ from typing import Any
 from simulator import Cluster, LockstepError, RunFailed, Topology
 from tests.simulator._faults import own_agent
 
-__all__ = ["main"]
-
 
 def main(disk: Path, when: str) -> dict[str, Any]:
     """Run two tasks, for which the disk is full before they `start` or `later`; how that ended, and what is left."""

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from simulator import Cluster, RunFailed, Topology
 
-__all__ = ["main"]
-
 
 def main(disk: Path) -> str:
     """A program that cannot write the lines of its log, and ends for that; how the run says so."""

@@ -14,8 +14,6 @@ import pytest
 from simulator.agent import current
 from tests.simulator._wire import connect_request
 
-__all__ = ["around", "hosts_or_skip", "stream"]
-
 _SECONDS_MAX = 20.0
 
 

@@ -17,8 +17,6 @@ from simulator import Cluster, Topology
 from simulator.launch import Forkserver
 from tests.simulator._wire import eventually
 
-__all__ = ["WAYS"]
-
 # Its daemon has its own session, an empty environment, and what the program had open.
 _ESCAPED = 'setsid env -i sh -c "echo \\$\\$ > {escaped}.new; mv {escaped}.new {escaped}; exec sleep 600" & wait'
 

@@ -13,19 +13,6 @@ from urllib.parse import urlsplit
 from simulator import Network, Topology
 from simulator.network import LinkCounters
 
-__all__ = [
-    "SECONDS_MAX",
-    "Refused",
-    "Wire",
-    "connect_request",
-    "eventually",
-    "exactly",
-    "is_reset",
-    "is_silent",
-    "least",
-    "wire",
-]
-
 SECONDS_MAX = 20.0
 # How long nothing must come before a test believes that nothing comes.
 _SILENCE_SECONDS = 0.05

@@ -9,8 +9,6 @@ from simulator import Cluster, RunFailed, Topology
 from simulator.journal import read_journal
 from tests.simulator._faults import own_agent, plan_of
 
-__all__ = ["main"]
-
 _KIB = 1024
 
 

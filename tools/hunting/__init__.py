@@ -1,3 +1,1 @@
 """Small trainings with one weakness each, and how many plans a search needs to find it."""
-
-__all__: list[str] = []

@@ -20,8 +20,6 @@ from harness.search.profiles import choose_kinds, profile_of
 from harness.search.situations import Point
 from simulator import FaultPlan
 
-__all__ = ["PROFILES", "PROGRAMS", "Hunted", "Hunting", "guilty", "huntings", "result_of"]
-
 PROGRAMS = Path(__file__).resolve().parent / "programs"
 PROFILES = ("situations", "swarm")
 _STRATEGIES = {"workers": "multi_worker-2"}

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 from tools.hunting.running import PROFILES, Hunted, guilty
 from tools.pages import table as markdown
 
-__all__ = ["section", "summary", "table"]
-
 
 def _of(results: Iterable[Hunted], training: str, profile: str) -> list[Hunted]:
     return [result for result in results if result.name.startswith(f"{training}@{profile}/")]

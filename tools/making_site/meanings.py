@@ -20,8 +20,6 @@ from simulator.faults.protocol import Fault, fields_of
 from simulator.faults.values import UNITS
 from tools.making_site.said import opening, paragraphs, sentences
 
-__all__ = ["pages"]
-
 
 def pages() -> dict[str, str]:
     """Each page's path under `reference/` and its Markdown."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["NAVIGATION"]
-
 NAVIGATION: dict[str, tuple[str, ...]] = {
     "Begin": (
         "docs/getting-started",

@@ -6,8 +6,6 @@ import inspect
 from collections.abc import Iterator
 from importlib import import_module
 
-__all__ = ["PACKAGES", "pages"]
-
 PACKAGES: dict[str, tuple[str, ...]] = {
     "harness": ("harness", "harness.recording.recorder"),
     "simulator": ("simulator", "simulator.capabilities"),

@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["opening", "paragraphs", "sentences"]
-
 _SHORTEST = 60
 """Text of fewer characters is a name, or a piece of a sentence."""
 _PER_FILLED = 20

@@ -15,8 +15,6 @@ from pathlib import Path
 from tools.making_site import meanings, reference
 from tools.making_site.navigation import NAVIGATION
 
-__all__ = ["ROOT", "front", "stage"]
-
 ROOT = Path(__file__).resolve().parents[2]
 _LANGUAGES = {".cc": "cpp", ".h": "cpp", ".json": "json", ".py": "python", ".toml": "toml", ".yml": "yaml"}
 _LINK = re.compile(r"(?P<before>!?\[[^\]]*\]\()(?P<target>[^)\s]+)(?P<after>\))")

@@ -14,8 +14,6 @@ from typing import Any
 import msgspec
 from click.testing import CliRunner
 
-__all__ = ["Answer", "answers"]
-
 _FILES = {
     "train.py": "RATE = 0.1\n\n\ndef train(strategy, record):\n    pass\n",
     "script.py": "print('hello')\n",

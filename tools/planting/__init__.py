@@ -1,3 +1,1 @@
 """Trainings in which something is planted, and what their judge finds of it."""
-
-__all__: list[str] = []

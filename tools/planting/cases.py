@@ -6,8 +6,6 @@ import random
 
 import msgspec
 
-__all__ = ["EVERY", "KINDS", "Case", "cases"]
-
 EVERY = 10
 KINDS = ("weight", "gradient", "reduction", "file", "rate", "shard", "statistics")
 _PLANTED, _HEALTHY = 60, 60

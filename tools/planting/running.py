@@ -16,8 +16,6 @@ import msgspec
 
 from tools.planting.cases import EVERY, Case
 
-__all__ = ["Result", "judged_as", "result_of"]
-
 _PROGRAM = Path(__file__).with_name("program.py")
 _LOCKSTEP = (sys.executable, "-c", "import sys; from _lockstep.command import main; sys.exit(main())")
 _TIMEOUT = 900.0

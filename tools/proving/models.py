@@ -7,8 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["FOLDER", "Model", "models"]
-
 FOLDER = Path(__file__).resolve().parent / "programs"
 
 _RIGHT = {

@@ -11,8 +11,6 @@ import msgspec
 from harness import prove
 from simulator import LockstepError
 
-__all__ = ["Found", "as_expected", "found_of"]
-
 Line = Literal["right", "wrong", "none"]
 
 

@@ -11,8 +11,6 @@ from tools.pages import packages
 from tools.pages import table as markdown
 from tools.proving.running import Found
 
-__all__ = ["section", "summary"]
-
 _STATUSES = ("proved", "conditional", "refuted", "open", "failed")
 # What no rule is needed for, since the walk itself knows them.
 _WALKED = [

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from tools.reading.figures import rules
 from tools.reading.pages import CODE, Block, blocks, sentences, word_count
 
-__all__ = ["WORDS_MAX", "findings"]
-
 # Longer sentences are read twice.
 WORDS_MAX = 30
 

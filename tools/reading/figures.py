@@ -13,8 +13,6 @@ import msgspec
 
 from tools.reading.pages import Block, blocks, sentences, word_count
 
-__all__ = ["Figures", "figures", "glossary", "rules"]
-
 _RULES = Path(__file__).with_name("rules.toml")
 _PROSE = ("paragraph", "item")
 

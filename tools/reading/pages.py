@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-__all__ = ["CODE", "Block", "blocks", "sentences", "word_count"]
-
 # Stands for a code span in the text of a block: one word, of which no rule knows.
 CODE = "`code`"
 _PARSER = MarkdownIt("commonmark").enable("table")

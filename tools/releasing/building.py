@@ -11,8 +11,6 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["build", "exported", "moment", "repack"]
-
 _SECONDS_MAX = 600
 _HOOK = "import sys; from setuptools import build_meta; print(build_meta.build_{}(sys.argv[1]))"
 

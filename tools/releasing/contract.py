@@ -12,8 +12,6 @@ import click
 
 from tools.making_site.reference import PACKAGES
 
-__all__ = ["contract"]
-
 _OURS = {"harness", "simulator"}
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 

@@ -8,8 +8,6 @@ from random import Random
 
 import msgspec
 
-__all__ = ["ABIDING", "Blow", "Case", "Limit", "command_of", "drawn"]
-
 HERE = Path(__file__).parent
 # Programs that end with exit code 0 in every task, whatever they do before.
 ABIDING = (

@@ -12,8 +12,6 @@ import msgspec
 from tools.soaking.cases import ABIDING, Case
 from tools.soaking.running import Seen
 
-__all__ = ["Wrong", "wrong_with"]
-
 # The words for what was not one of the tasks.
 _OURS = {"lockstep", "network"}
 _HELPERS = ("relay", "keeper", "forkserver", "adopter")

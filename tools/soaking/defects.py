@@ -9,8 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-__all__ = ["DEFECTS", "planted"]
-
 ROOT = Path(__file__).parents[2]
 _PACKAGES = ("_lockstep", "harness", "simulator")
 

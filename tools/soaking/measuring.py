@@ -12,8 +12,6 @@ from random import Random
 
 import msgspec
 
-__all__ = ["KINDS", "Measured", "measured"]
-
 _SECONDS_MAX = 60.0
 
 

@@ -14,8 +14,6 @@ from urllib.parse import urlsplit
 
 from simulator.helpers.relay.door import request
 
-__all__ = ["answers", "datagram_rate", "datagrams", "greetings", "received", "sent", "stream_rate"]
-
 _PORT = 5050
 _SECONDS_MAX = 20.0
 # The kernel sends a first packet of TCP that was not answered again after a second.

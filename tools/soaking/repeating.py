@@ -7,8 +7,6 @@ from harness.report.timeline import read_timeline
 from tools.soaking.checking import Wrong
 from tools.soaking.running import Seen
 
-__all__ = ["other_history"]
-
 
 def other_history(one: Seen, other: Seen) -> list[Wrong]:
     """Where they part, if they do."""

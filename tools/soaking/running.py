@@ -20,8 +20,6 @@ import psutil
 from simulator import kernel
 from tools.soaking.cases import Blow, Case, Limit, command_of
 
-__all__ = ["Seen", "carried_out"]
-
 ROOT = Path(__file__).parents[2]
 # From the timeout of a run to its end, on a busy machine.
 _END_SECONDS_MAX = 65.0

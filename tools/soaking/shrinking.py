@@ -8,8 +8,6 @@ import msgspec
 
 from tools.soaking.cases import Case
 
-__all__ = ["shrunk"]
-
 
 def shrunk(case: Case, fails: Callable[[Case], bool], tries: int = 2) -> Case:
     """The smallest case that was found.

@@ -15,8 +15,6 @@ from typing import Any
 from harness.subject.program import Program
 from tools.sweeping import families
 
-__all__ = ["Case", "family_names", "says"]
-
 # Most under two replicas, since that is the cheapest; the others add up other numbers of parts.
 _STRATEGIES = {"mirrored-2": 6, "mirrored-3": 1, "mirrored-4": 2, "multi_worker-2": 2}
 # Some that two, three or four replicas divide, and some that none of them does.

@@ -15,8 +15,6 @@ from harness.judging.tolerance import eps
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["SIZE", "Injection", "NoEffect", "grouped", "injected", "injections"]
-
 SIZE = 1e-3
 """The error relative to the number that gets it."""
 

@@ -32,8 +32,6 @@ from tools.sweeping.cases import Case
 from tools.sweeping.injecting import SIZE, Injection, NoEffect, grouped, injected, injections
 from tools.sweeping.resolving import bound_at, excused, stated
 
-__all__ = ["Fate", "Injected", "Outcome", "Result", "errors_in", "result_of", "run_case"]
-
 # The laws that compare a value with the reference's, by what they compare.
 _LAWS = {law.id: observable for law in all_laws() if (observable := law.id.partition("_match")[0]) in OBSERVABLES}
 

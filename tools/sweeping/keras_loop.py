@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.training import batches, keras_optimizer, mine, named, reported, total
 
-__all__ = ["train_model"]
-
 
 def train_model(
     strategy: Any,

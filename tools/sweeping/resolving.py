@@ -8,8 +8,6 @@ from harness.judging.tolerance import Tolerance
 from harness.judging.verdict import Verdict
 from tools.sweeping.injecting import SIZE, Injection
 
-__all__ = ["JUDGED_MAX", "bound_at", "excused", "stated"]
-
 JUDGED_MAX = 1e-2
 """A number whose bound is a larger share of it is not judged."""
 

@@ -12,8 +12,6 @@ from tools.pages import packages
 from tools.pages import table as markdown
 from tools.sweeping.judging import Injected, Result
 
-__all__ = ["HEADER", "as_json", "failures", "section", "table", "wrong"]
-
 HEADER = (
     "family",
     "right programs",

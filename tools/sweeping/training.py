@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-__all__ = ["Descent", "batches", "fit_by_hand", "keras_optimizer", "mine", "named", "reported", "total", "variable"]
-
 _EPSILON = 1e-7
 
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["FOLDER", "Trial", "guilty_lines", "trials"]
-
 FOLDER = Path(__file__).resolve().parent
 
 _MARK = re.compile(r"#\s*guilty(?::\s*(?P<names>[\w, ]+))?\s*$")

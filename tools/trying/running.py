@@ -16,8 +16,6 @@ from harness.subject.strategies import strategy_case
 from simulator import LockstepError
 from tools.trying.cases import Trial
 
-__all__ = ["Blame", "Culprit", "Fate", "Outcome", "Result", "as_expected", "relabelled", "result_of"]
-
 Outcome = Literal["consistent", "inconsistent", "abstained", "failed"]
 Fate = Literal["right", "wrong", "none"]
 

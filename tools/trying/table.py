@@ -10,8 +10,6 @@ from tools.pages import packages
 from tools.pages import table as markdown
 from tools.trying.running import Fate, Result
 
-__all__ = ["section", "summary", "table"]
-
 _FATES: tuple[Fate, ...] = ("right", "wrong", "none")
 
 

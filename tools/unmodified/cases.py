@@ -8,8 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["FOLDER", "Case", "cases"]
-
 FOLDER = Path(__file__).resolve().parent
 
 

@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["FOLDER", "KEPT", "Observed", "about", "digest", "kept", "observe", "run_after"]
-
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "upstream"
 KEPT = Path(__file__).with_name("observed.json")
 _ABOUT = Path(__file__).with_name("expected.toml")

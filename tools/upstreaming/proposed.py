@@ -17,8 +17,6 @@ import msgspec
 
 from tools.upstreaming.observed import FOLDER, Observed, about, digest, observe
 
-__all__ = ["TRIED", "Counted", "Tried", "fix_of", "has_fix", "own_tests", "tried", "try_fix"]
-
 TRIED = Path(__file__).with_name("proposed.json")
 _TESTS = """
 import runpy, sys

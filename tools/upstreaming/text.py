@@ -10,8 +10,6 @@ from harness.judging.known_issues import KnownIssue
 from tools.upstreaming.observed import FOLDER, Observed, about
 from tools.upstreaming.proposed import Tried, fix_of, own_tests
 
-__all__ = ["path_of", "repository", "text_of"]
-
 _REPOSITORIES = {"keras": "keras-team/keras", "tf_keras": "keras-team/tf-keras", "tensorflow": "tensorflow/tensorflow"}
 _AS_ALONE = "No error: the same program runs with one replica, or without a strategy."
 

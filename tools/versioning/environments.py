@@ -12,8 +12,6 @@ from shutil import which
 
 import msgspec
 
-__all__ = ["Environment", "Unavailable", "build", "environments", "installed"]
-
 ROOT = Path(__file__).resolve().parents[2]
 FILE = Path(__file__).with_name("environments.toml")
 _WHOLE = ".complete"

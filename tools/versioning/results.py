@@ -6,8 +6,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Measured", "Result", "read", "write"]
-
 
 class Result(msgspec.Struct, frozen=True, omit_defaults=True):
     """What came of one thing in one environment.

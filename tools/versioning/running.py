@@ -16,8 +16,6 @@ from xml.etree import ElementTree as ET
 from harness.judging.known_issues import KnownIssue
 from tools.versioning.results import Result
 
-__all__ = ["of_program", "of_tests"]
-
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = ROOT / "docs" / "upstream"
 _WHY_MAX = 300

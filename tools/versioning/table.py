@@ -11,8 +11,6 @@ from harness.judging.known_issues import KnownIssue, registry
 from tools.versioning.environments import environments
 from tools.versioning.results import Measured, Result
 
-__all__ = ["disagreements", "sections"]
-
 _SHOWN = {"shown": "yes", "gone": "no", "hangs": "hangs", "other": "another error"}
 _PACKAGES = ("tensorflow", "keras", "tf_keras", "numpy", "python")
 

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["FOLDER", "Case", "Wild", "declared", "programs"]
-
 FOLDER = Path(__file__).resolve().parents[2] / "examples" / "wild"
 _BLOCK = re.compile(r"^# /// script\n(?P<content>(?:^#(?: .*)?\n)+?)^# ///$", re.MULTILINE)
 

@@ -11,8 +11,6 @@ from pathlib import Path
 
 from tools.wilding.declared import Wild
 
-__all__ = ["PLACE", "is_ready", "make", "python_of"]
-
 PLACE = Path(tempfile.gettempdir()) / "wild"
 """Where they are, outside of every checkout."""
 # Their packages have to work with these, or are not installed.

@@ -13,8 +13,6 @@ from typing import Any
 from tools.wilding.declared import Case, Wild
 from tools.wilding.environments import PLACE, python_of
 
-__all__ = ["Result", "verified"]
-
 _COMMAND = "from _lockstep.command import main; main()"
 _SECONDS_MAX = 600
 

@@ -1,5 +1,3 @@
 """Programs that save under one strategy and restore under another."""
 
 from __future__ import annotations
-
-__all__: list[str] = []

@@ -14,8 +14,6 @@ from harness import StrategyCase
 from scenarios.programs import models
 from scenarios.programs.checkpointing import bits
 
-__all__ = ["FORMATS", "Format", "Loaded", "Saved", "load", "save"]
-
 
 @dataclass(frozen=True)
 class Format:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["clobber", "differing", "read", "variables_of", "write"]
-
 
 def variables_of(root: Any) -> dict[str, Any]:
     """Every variable that a `tf.train.Checkpoint` of this object holds, by its path from there.

@@ -11,8 +11,6 @@ from typing import Any, Literal
 from harness import StrategyCase
 from scenarios.programs import margins, models
 
-__all__ = ["Kind", "make", "stop_at_best", "watch_saved"]
-
 Kind = Literal["backup", "backup_batches", "model_checkpoint", "model_checkpoint_h5", "model_checkpoint_weights"]
 _CHIEFS = ("worker:0", "chief:0", "local:0")
 _CLASSES, _BATCH, _EPOCHS, _STEPS = 10, 16, 3, 2

@@ -7,16 +7,6 @@ from typing import Any
 
 from harness import StrategyCase
 
-__all__ = [
-    "deferred",
-    "kept_files",
-    "load_stream",
-    "partial",
-    "save_stream",
-    "track_iterator",
-    "written_asynchronously",
-]
-
 _DRAWS = 3
 
 

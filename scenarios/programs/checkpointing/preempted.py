@@ -10,8 +10,6 @@ from typing import Any
 
 from harness import StrategyCase
 
-__all__ = ["FIT_STEPS", "Preempted", "fit", "restore_elsewhere", "train"]
-
 # The handler looks for a preemption once a second; this many steps take longer than that.
 _STEPS_MAX = 20_000
 _AFTER = 3

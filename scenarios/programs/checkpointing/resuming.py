@@ -11,8 +11,6 @@ from typing import Any, Literal
 from scenarios.programs import models
 from scenarios.programs.checkpointing import bits
 
-__all__ = ["STEPS", "Flavour", "Mistake", "make"]
-
 Flavour = Literal["plain", "tf_keras", "keras"]
 Mistake = Literal["", "no_optimizer", "other_names", "save_before_update"]
 STEPS = 6

@@ -12,8 +12,6 @@ from scenarios.programs.checkpoints import filecalls, judging
 from simulator import Cluster
 from simulator.agent import current
 
-__all__ = ["PHASES", "Point", "every_point", "killed_at", "phases_of", "same_files", "save_twice"]
-
 # What a save of a CheckpointManager goes through, each as the first call that matches: the one which does not happen.
 PHASES = {
     "before the first shard": r"mkdir ckpt-2_temp",

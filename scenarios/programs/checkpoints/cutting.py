@@ -12,8 +12,6 @@ from pathlib import Path
 from scenarios.programs.checkpoints import judging
 from simulator import Cluster, RunFailed
 
-__all__ = ["Cut", "cuts", "die_at", "offsets"]
-
 NOTHING = "saved"
 
 

@@ -13,8 +13,6 @@ from scenarios.programs.checkpoints import judging
 from simulator import Cluster, UsageError
 from simulator.faults import damage
 
-__all__ = ["Harm", "counted", "saved_twice", "sweep"]
-
 
 @dataclass(frozen=True)
 class Harm:

@@ -22,8 +22,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["FileCall", "held", "hold_me", "why_not"]
-
 _AUDIT_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 # Name, number, and which argument is the path (or, for calls on an open file, the descriptor). For a rename it is the

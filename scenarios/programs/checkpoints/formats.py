@@ -13,8 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-__all__ = ["ATOMIC", "BROKEN", "CLOBBERED", "FORMATS", "IN_PLACE", "Saver", "build", "fill", "identify"]
-
 CLOBBERED = 9
 # The guard that docs/checkpoint-sweeps.md recommends is used as it stands there; examples have no type hints.
 guarded_restore: Any = importlib.import_module("examples.guarded_restore")

@@ -10,8 +10,6 @@ from pathlib import Path
 
 from scenarios.programs.checkpoints import formats
 
-__all__ = ["main"]
-
 _NAME = "CheckpointManager"
 
 

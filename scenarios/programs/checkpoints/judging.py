@@ -9,8 +9,6 @@ from pathlib import Path
 
 from simulator import Cluster, RunFailed
 
-__all__ = ["FRESH", "GARBAGE", "GOOD", "NEW", "OLD", "LostState", "outcomes", "restore_all", "tell"]
-
 OLD, NEW, FRESH, GARBAGE = "old", "new", "fresh start", "garbage"
 GOOD = (OLD, NEW)
 _RESTORE_SECONDS_MAX = 10

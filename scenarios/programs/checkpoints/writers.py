@@ -8,8 +8,6 @@ from typing import Any
 from scenarios.programs.checkpoints import filecalls
 from simulator.agent import current
 
-__all__ = ["DONE", "restore_sharded", "restore_worker", "save_sharded", "save_worker"]
-
 # A worker creates this file in the checkpoint's directory when its save has returned.
 DONE = "worker-{}-done"
 _ROWS = 5

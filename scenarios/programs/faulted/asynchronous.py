@@ -7,8 +7,6 @@ from typing import Any
 
 from harness import StrategyCase
 
-__all__ = ["LEARNING_RATE", "UPDATES", "train"]
-
 UPDATES = 24
 # A power of two: so many updates of one element are exact.
 LEARNING_RATE = 0.125

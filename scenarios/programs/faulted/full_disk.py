@@ -11,8 +11,6 @@ from scenarios.programs.faulted.surviving import plan_of, survive
 from scenarios.programs.faulted.synchronous import NOTES, train
 from simulator.faults import DiskFull
 
-__all__ = ["main"]
-
 _BALLAST = 2**20
 
 

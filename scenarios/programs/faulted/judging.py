@@ -11,8 +11,6 @@ from scenarios.programs.faulted.numbers import STEPS, truth
 from scenarios.programs.faulted.surviving import Told
 from scenarios.programs.faulted.synchronous import read_notes
 
-__all__ = ["problems", "resumed_after", "straggler"]
-
 
 def problems(told: Told, folder: Path, resumed: int | None = None) -> list[str]:
     """What is wrong with a run that should have survived; empty if nothing is.

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 
-__all__ = ["BATCH", "START", "STEPS", "Step", "features", "targets", "truth"]
-
 STEPS = 12
 BATCH = 4
 # A learning rate and a momentum that are powers of two: no product below needs more bits than a float64 has.

@@ -6,8 +6,6 @@ from typing import Any
 
 from harness.recording.recorder import Recorder
 
-__all__ = ["train"]
-
 _STEPS = 6
 _BATCH = 4
 

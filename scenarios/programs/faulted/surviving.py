@@ -15,8 +15,6 @@ from simulator.faults import Fault
 from simulator.journal import read_journal
 from simulator.kernel import group_members
 
-__all__ = ["COMPRESSED", "Told", "plan_of", "running", "survive"]
-
 # A silent peer is noticed after a second or two, and not after the ten of TensorFlow's heartbeats.
 COMPRESSED = {
     "TF_GRPC_DEFAULT_OPTIONS": "grpc.keepalive_time_ms=1000,grpc.http2.ping_timeout_ms=1000,"

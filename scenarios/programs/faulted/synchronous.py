@@ -13,8 +13,6 @@ from typing import Any, cast
 from harness import StrategyCase
 from scenarios.programs.faulted.numbers import LEARNING_RATE, MOMENTUM, START, STEPS, features, targets
 
-__all__ = ["CHECKPOINTS", "LIMIT", "MISTAKES", "NOTES", "SAVE_EVERY", "read_notes", "train"]
-
 SAVE_EVERY = 4
 # Seconds for a collective. Less would not be enough for two tasks that trace their first step on a busy machine.
 LIMIT = 3.0

@@ -15,20 +15,6 @@ from harness import StrategyCase
 from harness.evidence.trace import RunTrace
 from scenarios.programs.sharding.pipelines import Pipeline
 
-__all__ = [
-    "Epochs",
-    "Seen",
-    "batches",
-    "contract",
-    "documented_split",
-    "epochs_of",
-    "interleaved",
-    "policy_in_force",
-    "rebatched",
-    "seen",
-    "shares",
-]
-
 Ids = tuple[int, ...]
 # By task, for each step the ids of each local replica.
 Seen = dict[str, tuple[tuple[Ids, ...], ...]]

@@ -6,8 +6,6 @@ import functools
 from collections.abc import Callable
 from typing import Any, Literal
 
-__all__ = ["GLOBAL_BATCH", "Form", "make"]
-
 Form = Literal["dataset", "distributed_dataset", "datasets_from_function", "shuffled"]
 GLOBAL_BATCH = 4
 

@@ -24,8 +24,6 @@ from simulator.agent import current
 from simulator.machines.local.scratch import scratch
 from simulator.wire.spec import TaskSpec
 
-__all__ = ["Asking", "Live", "PipelineFailed", "asking", "live"]
-
 _ANSWER_SECONDS = 60.0
 # After one task has failed, the others may be waiting for it for ever.
 _STRAGGLER_SECONDS = 2.0

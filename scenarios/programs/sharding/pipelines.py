@@ -9,8 +9,6 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["FUNCTIONS", "TRANSFORMATIONS", "Pipeline", "Policy", "Source", "build", "distribute", "ids_of", "number_of"]
-
 Policy = Literal["AUTO", "FILE", "DATA", "HINT", "OFF"]
 Source = Literal["memory", "generator", "tfrecord", "text", "csv", "make_csv"]
 Length = Literal["scalar", "dense", "ragged", "sparse"]

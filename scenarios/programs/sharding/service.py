@@ -15,8 +15,6 @@ import portpicker
 from scenarios.programs.sharding.talking import connected, talking
 from simulator import Topology
 
-__all__ = ["GLOBAL_BATCH", "Mode", "Service", "data_service", "make"]
-
 Mode = Literal["parallel_epochs", "distributed_epoch", "OFF", "DYNAMIC", "FILE", "DATA", "FILE_OR_DATA", "HINT"]
 GLOBAL_BATCH = 6
 _HEARTBEAT_MS = 100

@@ -13,8 +13,6 @@ from simulator.agent import current
 from simulator.machines.local.scratch import scratch
 from simulator.run.run import Run
 
-__all__ = ["Talk", "connected", "talking"]
-
 # No run of tests keeps a cluster for longer.
 _LIFE_SECONDS = 1800.0
 _START_SECONDS = 60.0

@@ -10,8 +10,6 @@ from scenarios.programs.sharding import pipelines
 from scenarios.programs.sharding.pipelines import Pipeline
 from simulator.agent import current
 
-__all__ = ["make"]
-
 
 def make(pipeline: Pipeline) -> Callable[[Any, Any], None]:
     """A program whose loss is the mean of the ids in the batch, exact where the global batch is a power of two."""

@@ -13,8 +13,6 @@ from typing import Any
 
 import tensorflow as tf
 
-__all__: list[str] = []
-
 _SECONDS = 0.1
 
 

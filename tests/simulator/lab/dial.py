@@ -13,8 +13,6 @@ from pathlib import Path
 from simulator import kernel
 from tests.simulator.lab.keeper import PORT, address
 
-__all__ = ["enter"]
-
 
 def enter(keeper: int) -> None:
     """Enter the hub's network."""

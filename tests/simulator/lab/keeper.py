@@ -18,8 +18,6 @@ from pyroute2 import IPRoute
 
 from simulator import kernel
 
-__all__ = ["HUB", "OWN", "PORT", "address"]
-
 NEW_IPC, NEW_TIME = 0x08000000, 0x00000080
 HUB, PORT = "198.18.1.1", 22
 # Of each machine alone. What this one has mounted below the last two could not be covered by a view of a machine: the

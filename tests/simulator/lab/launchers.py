@@ -16,8 +16,6 @@ import pytest
 
 from tests.simulator._wire import eventually
 
-__all__ = ["NAMES", "slurm", "ssh"]
-
 NAMES = ("m0", "m1", "m2")
 # Where Debian has what only root is meant to start.
 _PATH = os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin", "/sbin"])

@@ -13,8 +13,6 @@ import pytest
 
 from tests.simulator.lab.keeper import OWN
 
-__all__ = ["ROOT", "Lab", "lab"]
-
 ROOT = Path(__file__).resolve().parents[3]
 
 

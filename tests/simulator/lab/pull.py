@@ -8,8 +8,6 @@ from pyroute2 import IPRoute
 
 from tests.simulator.lab.dial import enter
 
-__all__: list[str] = []
-
 
 def main(keeper: int, number: int) -> None:
     """Take the hub's end of it down."""

@@ -17,8 +17,6 @@ from typing import Any
 from tests.simulator.lab.keeper import address
 from tests.simulator.lab.machines import Lab
 
-__all__ = ["Raylets", "raylets"]
-
 # On two busy cores a head and two nodes were there after 18 s.
 _UP_SECONDS_MAX = 120.0
 _STORE_BYTES = 80 * 10**6

@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.training import batches, mine, total, variable
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """How many columns, how alike they are (which conditions the system), and the ridge."""

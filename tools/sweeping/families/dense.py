@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.keras_loop import train_model
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """Layers, loss and optimizer."""

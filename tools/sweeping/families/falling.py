@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.training import Descent, batches, mine, reported, total, variable
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """How far the weights are at first, and how much of that each step leaves: 0.4 twelve times is 1.7e-5."""

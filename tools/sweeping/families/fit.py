@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.training import keras_optimizer
 
-__all__ = ["SUITS", "draw", "train"]
-
 
 def SUITS(strategy: str) -> bool:  # noqa: N802 - one of the three names that a family has
     """Keras 3 has no `fit` under MultiWorkerMirroredStrategy."""

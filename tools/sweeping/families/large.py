@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.training import Descent, fit_by_hand, variable
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """A kernel, or a table of which each step touches some rows; three steps."""

@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.sweeping.training import Descent, batches, mine, reported, total, variable
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """A perceptron of one hidden layer, how it is trained, and where it is updated."""

@@ -8,8 +8,6 @@ from typing import Any
 from tools.sweeping.keras_loop import train_model
 from tools.sweeping.training import Descent, fit_by_hand, variable
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """Which layers are coarse, and how that is said."""

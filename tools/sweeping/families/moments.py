@@ -8,8 +8,6 @@ from typing import Any
 from tools.sweeping.keras_loop import train_model
 from tools.sweeping.training import Descent, batches, mine, total, variable
 
-__all__ = ["draw", "train"]
-
 
 def draw(random: Random) -> dict[str, Any]:
     """Of each column its unit and what it lies around in deviations: the larger, the more of the variance cancels."""
