@@ -19,10 +19,9 @@ sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.running import results_of  # noqa: E402
 from tools.soaking.cases import Case, command_of, drawn  # noqa: E402
-from tools.soaking.checking import Wrong, wrong_with  # noqa: E402
+from tools.soaking.checking import Wrong, other_history, wrong_with  # noqa: E402
 from tools.soaking.defects import DEFECTS, planted  # noqa: E402
 from tools.soaking.measuring import measured  # noqa: E402
-from tools.soaking.repeating import other_history  # noqa: E402
 from tools.soaking.running import carried_out  # noqa: E402
 from tools.soaking.shrinking import shrunk  # noqa: E402
 

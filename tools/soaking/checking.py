@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from harness.report.history import first_difference, history
+from harness.report.timeline import read_timeline
 from tools.soaking.cases import ABIDING, Case
 from tools.soaking.running import Seen
 
@@ -181,3 +183,10 @@ def _expected(case: Case) -> tuple[str, str | None] | None:
     if killed and case.workers == 1 and not case.restarts:
         return task, "NotFinished"
     return None
+
+
+def other_history(one: Seen, other: Seen) -> list[Wrong]:
+    """Where two runs of one case part, if they do."""
+    first, second = (seen.folder / "0" / "journal.jsonl" for seen in (one, other))
+    difference = first_difference(history(first), history(second), read_timeline(first))
+    return [] if difference is None else [Wrong("same history", str(difference))]

@@ -1,4 +1,4 @@
-"""Casts: linear while no whole number is too large for its dtype, which of counts is taken for granted."""
+"""Casts, linear while no whole number is too large, which of counts is taken for granted; bits, as another dtype."""
 
 from __future__ import annotations
 
@@ -89,3 +89,19 @@ def _is_float(dtype: str | None) -> bool:
 
 def _is_integer(dtype: str | None) -> bool:
     return dtype is not None and "int" in dtype
+
+
+@rule("Bitcast")
+def _bitcast(step: GraphStep) -> Fact:
+    """As an element may become several, or several one, the last axis may come or go: with it no examples may."""
+    (given,) = step.ins
+    shape = step.shape()
+    if step.all_replicated():
+        return step.replicated(step.once(given))
+    if given.kind is not FactKind.SPLIT:
+        return step.unknown("bits of a part of a sum")
+    if shape is None or given.rank is None:
+        return step.unknown("a shape that is not known", ruleless=True)
+    if given.axis >= len(shape):
+        return step.unknown("the bits of several examples become one number")
+    return step.split(step.once(given), given.axis, rows=given.rows)
