@@ -12,6 +12,7 @@ import msgspec
 from harness.cli._exits import Exit
 from harness.cli._options import together
 from harness.cli._terminal_width import show
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import ReportedVerdict
@@ -70,8 +71,6 @@ class Baseline:
     """
 
     def __init__(self, file: Path | None, *, update: bool, disturbed: str = "") -> None:
-        from simulator import UsageError
-
         if update and file is None:
             raise UsageError("--update-baseline writes what --baseline FILE names; give that as well")
         self._file, self._update, self._disturbed = file, update, disturbed
@@ -115,8 +114,6 @@ class Baseline:
         Raises:
             UsageError: it cannot be written.
         """
-        from simulator import UsageError
-
         if self._file is None or not self._update:
             return
         others = [each for each in self._known if not any(self._is_of(each, found) for found in self._found)]
@@ -144,8 +141,6 @@ class Baseline:
 
 
 def _read(file: Path, *, needed: bool) -> Iterable[Known]:
-    from simulator import UsageError
-
     if not file.exists() and not needed:
         return ()
     try:

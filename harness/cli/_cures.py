@@ -14,6 +14,7 @@ import click
 from harness.cli._options import together
 from harness.cli._terminal_width import show
 from harness.cli._verdicts import GITHUB, JSON, TEXT
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.cures import NoCure, TriedCure
@@ -44,8 +45,6 @@ def check_fix(options: dict[str, Any]) -> None:
     Raises:
         UsageError: there is nothing to write, or a run is disturbed, which no cure is for.
     """
-    from simulator import UsageError
-
     if options["write"] and not options["fix"]:
         raise UsageError("--write writes what --fix has found; give that as well")
     if options["fix"] and (given := [name for name in _DISTURBED if options[name]]):
@@ -114,8 +113,6 @@ def _write(found: TriedCure) -> None:
     Raises:
         UsageError: it may not be written, or is another one by now.
     """
-    from simulator import UsageError
-
     file = found.file.resolve()  # a link goes on to be one
     before, after = (text.encode(found.encoding) for text in (found.before, found.after))
     if file.read_bytes() != before:

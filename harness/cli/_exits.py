@@ -1,9 +1,14 @@
-"""The exit codes of the command, in one place."""
+"""The exit codes of the command, in one place; that of a usage error is click's, for Lockstep's own as well."""
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from simulator import UsageError
 
 
 class Exit(enum.IntEnum):
@@ -43,3 +48,16 @@ def of_proof(status: str, *, strict: bool) -> Exit:
 def worst(codes: Iterable[Exit]) -> Exit:
     """The code of several runs."""
     return max(codes, key=_RANKED.index)
+
+
+class _Command(click.Command):
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            raise click.UsageError(str(error), ctx) from error
+
+
+def command(**settings: Any) -> Callable[[Callable[..., Any]], click.Command]:
+    """`click.command`, of which a `UsageError` of Lockstep's is a usage error."""
+    return click.command(cls=_Command, **settings)

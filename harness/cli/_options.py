@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 import msgspec
 
+from simulator import UsageError
+
 if TYPE_CHECKING:
     from simulator import FaultPlan
 
@@ -92,8 +94,6 @@ def placing(options: dict[str, Any]) -> dict[str, Any]:
     Raises:
         UsageError: a place is not `TASK=NAME`.
     """
-    from simulator import UsageError
-
     place = {}
     for text in options["place"]:
         task, mark, name = text.partition("=")
@@ -180,8 +180,6 @@ def try_out(directory: Path) -> None:
     Raises:
         UsageError: it cannot be made, or not be written to.
     """
-    from simulator import UsageError
-
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
         directory.mkdir(parents=True, exist_ok=True)

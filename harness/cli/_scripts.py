@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from simulator import UsageError
+
 if TYPE_CHECKING:
     from harness.subject.program import Program
     from simulator.topology import Devices
@@ -52,8 +54,6 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
     Raises:
         UsageError: options that make no sense together.
     """
-    from simulator import UsageError
-
     given = [f"--{name}" for name in _COUNTS if options[name] is not None]
     if len(program) == 1 and (given or options["assume"]):
         asked = given[0] if given else "--assume"
@@ -90,8 +90,6 @@ def names_of(program: Sequence[str], options: dict[str, Any]) -> tuple[str, ...]
 
 def _check_devices(options: dict[str, Any]) -> None:
     """Fail where a script, or its reference, would not run, whatever this machine has."""
-    from simulator import UsageError
-
     if options["hardware"].startswith("tpu") or options["reference"] != "cpu":
         raise UsageError(
             "scripts are verified on CPU devices and GPUs, against a reference on a CPU; verify the training as a "
@@ -101,7 +99,6 @@ def _check_devices(options: dict[str, Any]) -> None:
 
 def _devices(options: dict[str, Any]) -> Devices:
     """Those of each task, which `--hardware` then names as well."""
-    from simulator import UsageError
     from simulator.topology import Devices
 
     otherwise = options["hardware"] if options["hardware"].startswith("gpu") else "cpu"
@@ -120,7 +117,6 @@ def script_of(command: Sequence[str], options: dict[str, Any]) -> Program:
     """
     from harness.subject.program import Program
     from harness.subject.script import Script
-    from simulator import UsageError
 
     script = Script.of(command, options["first"], options["assume"])
     if script.cells and options["fix"]:

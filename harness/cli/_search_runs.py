@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from simulator import UsageError
+
 if TYPE_CHECKING:
     from harness.report.timeline import Timeline
     from harness.search import PlanOutcome, Subject
@@ -24,8 +26,6 @@ def check_jobs(jobs: int, case: StrategyCase) -> None:
     Raises:
         UsageError: they cannot, as they share GPUs.
     """
-    from simulator import UsageError
-
     if jobs > 1 and case.device_kind != "cpu":
         raise UsageError("--jobs: runs on GPUs are made one after the other; leave it out")
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit, worst
+from harness.cli._exits import Exit, command, worst
 from harness.cli._options import timeout_option
 from harness.cli._scripts import names_of, script_of, script_options
 from harness.cli._terminal_width import columns, show
@@ -26,7 +26,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=_EPILOG)
+@command(epilog=_EPILOG)
 @click.argument("program", nargs=-1, required=True, metavar="FILE.py:FUNCTION")
 @click.option(
     "--strategy",
@@ -49,7 +49,6 @@ def audit(program: tuple[str, ...], **options: Any) -> int:
     from harness.judging.facts import WIDTH
     from harness.subject.program import Program
     from harness.subject.strategies import strategy_case
-    from simulator import UsageError
     from simulator.machines.local.private_files import PrivateFilesUnavailable
 
     options |= {"hardware": "cpu", "reference": "cpu", "fix": False}
@@ -61,8 +60,6 @@ def audit(program: tuple[str, ...], **options: Any) -> int:
             if not options["as_json"]:
                 click.echo(f"{case.name}: running ...", err=True)
             found.append(audited(under_test, case, timeout=options["timeout"]))
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
     except (MissingHardware, PrivateFilesUnavailable) as error:
         click.echo(str(error), err=True)
         return Exit.LACKING

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._terminal_width import show
+from simulator import UsageError
 
 _EPILOG = """\b
 Examples:
@@ -27,7 +28,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=_EPILOG, options_metavar="[OPTIONS]")
+@command(epilog=_EPILOG, options_metavar="[OPTIONS]")
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("more", nargs=-1, type=click.UNPROCESSED, metavar="[-- REQUIREMENTS...]")
 @click.option("--part-size", default="58MiB", show_default=True, metavar="SIZE", help="The largest size of a file.")
@@ -43,15 +44,15 @@ def bundle(directory: Path, more: tuple[str, ...], *, part_size: str, python: st
     import platform
 
     from harness.bundling import bundle as bundled
-    from simulator import LockstepError, UsageError
+    from simulator import LockstepError
     from simulator.units import format_size, parse_size
 
     here = ".".join(platform.python_version_tuple()[:2])
     try:
         size = parse_size(part_size, "--part-size")
         made = bundled(directory, part_bytes=size, python=python or here, cuda=cuda, more=more)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    except UsageError:
+        raise
     except LockstepError as error:
         show(str(error), err=True)
         return Exit.FAILED

@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._options import timeout_option
 from harness.cli._output_files import again
 from harness.cli._terminal_width import show
+from simulator import UsageError
 
 _EPILOG = """\b
 Examples:
@@ -30,7 +31,7 @@ _NAMES = ("certificate", "rehearsal")
 _FILES = ("matrix.json", *(f"{name}.{kind}" for name in _NAMES for kind in ("json", "txt", "html")))
 
 
-@click.command(epilog=_EPILOG, options_metavar="[OPTIONS]")
+@command(epilog=_EPILOG, options_metavar="[OPTIONS]")
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.argument("scenarios", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCENARIOS...]")
 @click.option("--rehearse", is_flag=True, help="On simulated GPUs, to see what would be done; certifies nothing.")
@@ -47,7 +48,7 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
     from harness.certifying import certificate_page, gpus_to_certify
     from harness.certifying import certify as examined
     from harness.errors import MissingHardware
-    from simulator import LockstepError, UsageError
+    from simulator import LockstepError
     from simulator.out import OutDirectory
 
     chosen = scenarios or ("scenarios/",)
@@ -61,8 +62,8 @@ def certify(directory: Path, scenarios: tuple[str, ...], *, rehearse: bool, time
         with place.held():
             place.renew(*_FILES)  # those of an earlier time must not stand for these
             found = examined(directory, chosen, rehearse=rehearse, timeout=timeout)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    except UsageError:
+        raise
     except MissingHardware as error:
         show(str(error), err=True)
         return Exit.LACKING

@@ -13,10 +13,11 @@ from typing import Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._options import out_option
 from harness.cli._terminal_width import columns, fitted, show
 from harness.cli.verify import verify
+from simulator import UsageError
 
 _CODES = {"agree": Exit.FINE, "differ": Exit.INCONSISTENT, "abstained": Exit.ABSTAINED}
 # These say how a verdict is shown or kept, which is not for one side to say.
@@ -36,7 +37,7 @@ Exit codes: 0 they agree; 1 they differ; 2 usage error; 3 a run failed; 4 this m
 """
 
 
-@click.command(epilog=_EPILOG, options_metavar="[OPTIONS]")
+@command(epilog=_EPILOG, options_metavar="[OPTIONS]")
 @click.argument("program", nargs=-1, required=True, metavar="FILE.py:FUNCTION | RUN_A RUN_B")
 @click.option(
     "--a", "first", metavar="OPTIONS", help="Options of `lockstep verify` for the one run; also --python FILE."
@@ -52,21 +53,14 @@ def compare(program: tuple[str, ...], first: str | None, second: str | None, as_
     command to ask. With --python FILE a run and its reference are made by the Python of another environment. Two runs
     that `lockstep verify --out` has kept are compared as they are, without TensorFlow.
     """
-    from simulator import UsageError
-
-    try:
-        if first is None and second is None:
-            return _tell(_saved(program, out), as_json)
-        if first is None or second is None:
-            raise UsageError(f"give both runs: --{'a' if first is None else 'b'} is missing")
-        return _run_both(program, {"a": first, "b": second}, out, as_json)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    if first is None and second is None:
+        return _tell(_saved(program, out), as_json)
+    if first is None or second is None:
+        raise UsageError(f"give both runs: --{'a' if first is None else 'b'} is missing")
+    return _run_both(program, {"a": first, "b": second}, out, as_json)
 
 
 def _saved(program: Sequence[str], out: Path | None) -> list[Path]:
-    from simulator import UsageError
-
     if len(program) != 2:
         raise UsageError(
             'give both runs, such as --a "--strategy mirrored-2" --b "--strategy multi_worker-2", or two directories '
@@ -84,7 +78,6 @@ def _only_run(directory: Path) -> Path:
         UsageError: there is none, or more than one.
     """
     from harness.run_directory import VERDICT
-    from simulator import UsageError
 
     if (directory / VERDICT).exists():
         return directory
@@ -129,7 +122,6 @@ class _Asked:
 
     def __init__(self, name: str, text: str, program: tuple[str, ...]) -> None:
         from harness.running.interpreter import Interpreter
-        from simulator import UsageError
 
         self.name, self.text = name, text
         try:
@@ -171,8 +163,6 @@ def _is_about_proofs(words: Sequence[str]) -> bool:
 
 def _python_of(name: str, words: list[str]) -> tuple[str | None, list[str]]:
     """The value of `--python`, and the words without it."""
-    from simulator import UsageError
-
     rest, found = [], None
     remaining = iter(words)
     for each in remaining:

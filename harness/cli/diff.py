@@ -7,10 +7,11 @@ from pathlib import Path
 import click
 import msgspec
 
+from harness.cli._exits import command
 from harness.cli._terminal_width import show
 
 
-@click.command(epilog="\b\nExample:\n  lockstep diff tf-2.20/ tf-2.21/")
+@command(epilog="\b\nExample:\n  lockstep diff tf-2.20/ tf-2.21/")
 @click.argument("before", type=click.Path(path_type=Path), metavar="REPORT_A")
 @click.argument("after", type=click.Path(path_type=Path), metavar="REPORT_B")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
@@ -21,12 +22,8 @@ def diff(before: Path, after: Path, as_json: bool) -> int:
     exit code is 1 if a cell has become worse, else 0.
     """
     from harness.report.diff import compare_matrices, read_matrix
-    from simulator import UsageError
 
-    try:
-        old, new = read_matrix(before), read_matrix(after)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    old, new = read_matrix(before), read_matrix(after)
     changes = list(compare_matrices(old, new))
     if as_json:
         click.echo(msgspec.json.encode(changes))

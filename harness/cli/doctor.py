@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._options import machines_options, placing
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from simulator.machines.far.machine import FarMachine
 
 
-@click.command(epilog="Example: lockstep doctor --json")
+@command(epilog="Example: lockstep doctor --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @machines_options
 @click.pass_context
@@ -38,18 +38,15 @@ def doctor(context: click.Context, /, as_json: bool, **options: Any) -> None:
 
 def _machines(options: dict[str, Any], *, as_json: bool) -> Exit:
     """Reach the machines as a run would, which tries all that it needs of them, and show what was found."""
-    from simulator import UsageError
     from simulator.machines.engines.selection import engine_of
     from simulator.machines.far.checks import MachinesUnavailable
 
+    asked = placing(options)
+    engine = engine_of(asked["machines"], files=asked["files"], python=asked["machines_python"])
+    assert engine is not None
     try:
-        asked = placing(options)
-        engine = engine_of(asked["machines"], files=asked["files"], python=asked["machines_python"])
-        assert engine is not None
         with engine as machines:
             found = [_of_machine(machine) for machine in machines]
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
     except MachinesUnavailable as error:
         click.echo(json.dumps({"error": str(error)}) if as_json else str(error), err=not as_json)
         return Exit.LACKING

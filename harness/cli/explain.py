@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
+from harness.cli._exits import command
 from harness.cli._terminal_width import columns, show
 
 _EPILOG = """\b
@@ -15,7 +16,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@command(epilog=_EPILOG)
 @click.argument("code", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list of all.")
 def explain(code: str | None, as_json: bool) -> int:

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._options import html_option, timeout_option
 from harness.cli._output_files import check_written, write_page
 from harness.cli._terminal_width import show
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.live import Judge, StepJudged
@@ -39,7 +40,7 @@ Exit codes:
 _PAUSE_SECONDS = 1.0
 
 
-@click.command(epilog=_EPILOG, context_settings={"allow_interspersed_args": True})
+@command(epilog=_EPILOG, context_settings={"allow_interspersed_args": True})
 @click.argument("deposit", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND...]")
 @click.option("--follow", is_flag=True, help="Judge steps as they come, until the job has come to its end.")
@@ -59,19 +60,15 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
     What was judged stays judged: it is noted in DIR, and a later call goes on from there.
     """
     from harness.live import Judge
-    from simulator import UsageError
 
     asked = Judge(deposit, command, options["timeout"])
-    try:
-        check_written(options["html"], None)
-        for note in asked.notes():
-            show(f"note: {note}", err=True)
-        _tell(asked, options)
-        known = asked.judged
-        if options["html"] is not None:
-            _write_page(options["html"], known)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    check_written(options["html"], None)
+    for note in asked.notes():
+        show(f"note: {note}", err=True)
+    _tell(asked, options)
+    known = asked.judged
+    if options["html"] is not None:
+        _write_page(options["html"], known)
     outcomes = [each.outcome for each in known]
     if not options["as_json"]:
         show(_summary(known))
@@ -83,7 +80,6 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
 def _tell(asked: Judge, options: dict[str, Any]) -> None:
     """Judge, and tell of each step wherever that was asked for."""
     from harness.live.scalars import Scalars
-    from simulator import UsageError
 
     scalars = None if options["tensorboard"] is None else Scalars(options["tensorboard"], asked.judged)
     for step in _steps(asked, follow=options["follow"]):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit, of_proof, worst
+from harness.cli._exits import Exit, command, of_proof, worst
 from harness.cli._options import html_option, timeout_option
 from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import columns, show
@@ -35,7 +35,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=_EPILOG)
+@command(epilog=_EPILOG)
 @click.argument("programs", metavar="FILE.py:FUNCTION...", nargs=-1, required=True)
 @click.option(
     "--changed",
@@ -63,12 +63,7 @@ def prove(programs: tuple[str, ...], **options: Any) -> int:
     graphs follows what each value of a replica is to the value of the one device, to every variable and to every value
     that is reported. A line is said to be wrong only where a batch was run that shows it.
     """
-    from simulator import UsageError
-
-    try:
-        return _prove(_found(programs) if options["changed"] else programs, options)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    return _prove(_found(programs) if options["changed"] else programs, options)
 
 
 def _found(files: tuple[str, ...]) -> tuple[str, ...]:
@@ -109,7 +104,7 @@ def _prove(programs: tuple[str, ...], options: dict[str, Any]) -> int:
 def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[str, Any], Proof | None]:
     from harness.errors import MissingHardware
     from harness.proofs import prove as traced_and_inferred
-    from simulator import LockstepError, UsageError
+    from simulator import LockstepError
 
     named = {"program": program.name, "strategy": case.name}
     try:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._job import carry_out
 from harness.cli._options import machines_options, out_option, placing, timeout_option
 from harness.cli._saved_job import Job, check_place, load_job
 from harness.cli._terminal_width import show
 from harness.cli._trust import confirm_command
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.report.history import Deviation, History
@@ -37,7 +38,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=_EPILOG)
+@command(epilog=_EPILOG)
 @click.argument("directory", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR")
 @timeout_option("Seconds for the job.  [default: as saved]")
 @machines_options
@@ -54,18 +55,14 @@ def replay(directory: Path, out: Path | None, **options: Any) -> int:
     environment is yours, and so are the machines if you name others than the saved ones. Compared are, for each task in
     its own order, its steps, its saves and restores, the points of checkpoints that it stopped at, and the faults.
     """
-    from simulator import UsageError
     from simulator.machines.local.scratch import scratch
 
-    try:
-        if out is not None and out.resolve() == directory.resolve():
-            raise UsageError(f"--out {out} would write over the run that is to be replayed")
-        if out is not None:
-            check_place(out)
-        with scratch("replay") if out is None else nullcontext(out) as place:
-            return _replay(directory, place, options)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    if out is not None and out.resolve() == directory.resolve():
+        raise UsageError(f"--out {out} would write over the run that is to be replayed")
+    if out is not None:
+        check_place(out)
+    with scratch("replay") if out is None else nullcontext(out) as place:
+        return _replay(directory, place, options)
 
 
 def _replay(directory: Path, out: Path, options: dict[str, Any]) -> int:

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from harness.cli._exits import Exit, of_outcome, worst
+from harness.cli._exits import Exit, command, of_outcome, worst
 from harness.cli._options import html_option, verbose_option
 from harness.cli._terminal_width import columns, fitted, show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import ReportedVerdict
@@ -32,7 +33,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG)
+@command(epilog=_EPILOG)
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @html_option("Write the matrix, the verdicts or the timeline as a page.")
 @click.option(
@@ -55,38 +56,34 @@ def report(
     with the time until a peer failed and until the next step, and links.
     """
     from harness.cli._output_files import check_written
-    from simulator import UsageError
 
-    try:
-        form = format_of(form, as_json=as_json)
-        check_written(html, trace)
-        if not directory.exists():
-            raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
-        if judged := _verified(directory):
-            _write_timelines(directory, None, trace)
-            return _judge_all(directory, judged, html, form, verbose=verbose)
-        has_matrix = (directory / "matrix.json").exists()
-        if form not in (TEXT, "json") and not has_matrix:
-            raise UsageError(f"--format {form} is for verdicts, and {directory} holds none; there are text and json")
-        as_json = form == "json"
-        if _holds_runs(directory):
-            _write_timelines(directory, html, trace)
-            return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
-        if trace is not None:
-            raise UsageError(f"{directory} holds no run, so there is no timeline for --trace")
-        if (directory / "run.json").exists():
-            raise UsageError(
-                f"{directory} holds no journal: its `lockstep run` has not come to an end, or was killed before it "
-                "could write what happened"
-            )
-        if directory.is_dir() and not has_matrix:
-            raise UsageError(
-                f"{directory} holds neither a run nor a matrix; make one with `lockstep run --out DIR`, "
-                "`lockstep verify --out DIR` or `pytest scenarios/ --lockstep-out=DIR`"
-            )
-        return _matrix(directory, html, form)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    form = format_of(form, as_json=as_json)
+    check_written(html, trace)
+    if not directory.exists():
+        raise UsageError(f"there is no directory {directory}; DIR is what a command has written with --out DIR")
+    if judged := _verified(directory):
+        _write_timelines(directory, None, trace)
+        return _judge_all(directory, judged, html, form, verbose=verbose)
+    has_matrix = (directory / "matrix.json").exists()
+    if form not in (TEXT, "json") and not has_matrix:
+        raise UsageError(f"--format {form} is for verdicts, and {directory} holds none; there are text and json")
+    as_json = form == "json"
+    if _holds_runs(directory):
+        _write_timelines(directory, html, trace)
+        return _timelines(directory, as_json=as_json, silent=html is not None or trace is not None)
+    if trace is not None:
+        raise UsageError(f"{directory} holds no run, so there is no timeline for --trace")
+    if (directory / "run.json").exists():
+        raise UsageError(
+            f"{directory} holds no journal: its `lockstep run` has not come to an end, or was killed before it "
+            "could write what happened"
+        )
+    if directory.is_dir() and not has_matrix:
+        raise UsageError(
+            f"{directory} holds neither a run nor a matrix; make one with `lockstep run --out DIR`, "
+            "`lockstep verify --out DIR` or `pytest scenarios/ --lockstep-out=DIR`"
+        )
+    return _matrix(directory, html, form)
 
 
 def _verified(directory: Path) -> list[Path]:
@@ -124,7 +121,6 @@ def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> 
 def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
     from harness.damaged_files import reading
     from harness.report.timeline import as_data, journals, lines, read_timelines
-    from simulator import UsageError
     from simulator.journal.journal import is_cut_off
 
     with reading(directory):

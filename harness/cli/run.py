@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._job import as_json, carry_out, summary
 from harness.cli._options import (
     fault_options,
@@ -26,6 +26,7 @@ from harness.cli._output_files import again, check_written, write_page
 from harness.cli._saved_job import Job, check_place
 from harness.cli._terminal_width import show
 from harness.report.timeline import timeline_page
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from simulator import Cluster, FaultPlan, Topology
@@ -51,7 +52,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=_EPILOG, context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")
+@command(epilog=_EPILOG, context_settings={"allow_interspersed_args": False}, options_metavar="[OPTIONS] --")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="COMMAND...")
 @click.option("--worker", type=int, metavar="N", help="Worker tasks.")
 @click.option("--ps", type=int, metavar="N", help="Parameter server tasks; a chief is added unless --chief is given.")
@@ -89,7 +90,7 @@ def run(command: tuple[str, ...], **options: Any) -> int:
     exit code 0; with ps tasks when the chief has, since the program's servers wait for ever. What the tasks write
     appears on stderr, each line with its task in front.
     """
-    from simulator import LockstepError, UsageError
+    from simulator import LockstepError
 
     try:
         return _run(command, options)
@@ -98,12 +99,10 @@ def run(command: tuple[str, ...], **options: Any) -> int:
             unknown = as_json(command, None, None, LockstepError("interrupted"))
             click.echo(msgspec.json.encode({**unknown, "ended_well": None}))
         raise
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
 
 
 def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
-    from simulator import HostsUnavailable, UsageError
+    from simulator import HostsUnavailable
     from simulator.hardware import HardwareMissing
     from simulator.launch.programs import Programs
     from simulator.machines.far.checks import MachinesUnavailable
@@ -168,7 +167,7 @@ def _of_notebook(command: tuple[str, ...]) -> tuple[str, ...]:
 
 def _topology(options: dict[str, Any], plan: FaultPlan) -> Topology:
     """The tasks that were asked for; those of the plan if none were."""
-    from simulator import Topology, UsageError
+    from simulator import Topology
 
     counts = {job: options[job] for job in ("worker", "ps", "chief", "evaluator") if options[job] is not None}
     if not counts and plan.topology is not None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from harness.cli._exits import Exit
+from harness.cli._exits import Exit, command
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     html_option,
@@ -28,6 +28,7 @@ from harness.cli._options import (
 )
 from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import show
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.cli._search_runs import Ran
@@ -58,7 +59,7 @@ Exit codes:
 """
 
 
-@click.command(epilog=_EPILOG)
+@command(epilog=_EPILOG)
 @click.argument("program", metavar="FILE.py:FUNCTION")
 @click.option("--strategy", default="mirrored-2", show_default=True, metavar="NAME", help="See `lockstep strategies`.")
 @click.option("--budget", default="10m", show_default=True, metavar="DURATION", help="How long it may take in all.")
@@ -123,13 +124,13 @@ def search(program: str, **options: Any) -> int:
     the numbers of an undisturbed run on one device.
     """
     from harness.errors import Abstained, MissingHardware
-    from simulator import HostsUnavailable, LockstepError, UsageError
+    from simulator import HostsUnavailable, LockstepError
     from simulator.machines.far.checks import MachinesUnavailable
 
     try:
         return _search(program, options)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    except UsageError:
+        raise
     except (HostsUnavailable, MachinesUnavailable, MissingHardware) as error:
         show(str(error), err=True)
         return Exit.LACKING

@@ -5,11 +5,12 @@ from __future__ import annotations
 import click
 import msgspec
 
+from harness.cli._exits import command
 from harness.cli._terminal_width import show
 from harness.subject.strategies import StrategyCase, catalogue
 
 
-@click.command(epilog="\b\nExample:\n  lockstep strategies --json")
+@command(epilog="\b\nExample:\n  lockstep strategies --json")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON list.")
 def strategies(as_json: bool) -> int:
     """List the strategies by name, with the cluster each one runs on.

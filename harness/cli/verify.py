@@ -15,7 +15,7 @@ import msgspec
 
 from harness.cli._baseline import Baseline, baseline_options
 from harness.cli._cures import check_fix, fix_options, told_cure, tried
-from harness.cli._exits import Exit, of_outcome, worst
+from harness.cli._exits import Exit, command, of_outcome, worst
 from harness.cli._options import (
     NEEDED_AND_SPARE,
     fault_options,
@@ -33,6 +33,7 @@ from harness.cli._output_files import check_written, write_verdicts
 from harness.cli._scripts import names_of, script_of, script_options
 from harness.cli._terminal_width import show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, told_phases, write
+from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import ReportedVerdict
@@ -55,7 +56,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EPILOG, options_metavar="[OPTIONS]")
+@command(epilog=_EPILOG, options_metavar="[OPTIONS]")
 @click.argument("program", nargs=-1, required=True, metavar="FILE.py:FUNCTION")
 @click.option(
     "--strategy",
@@ -140,23 +141,16 @@ def verify(program: tuple[str, ...], **options: Any) -> int:
     --devices, and once more as its own reference with one replica. What that cannot answer is named, and then nothing
     is judged (exit code 5).
     """
-    from simulator import UsageError
-
-    try:
-        options["form"] = format_of(options["form"], as_json=options["as_json"])
-        options["names"] = names_of(program, options)
-        if len(program) == 1:
-            _check_form(program[0])
-        _check(options)
-        return _verify(program, options)
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    options["form"] = format_of(options["form"], as_json=options["as_json"])
+    options["names"] = names_of(program, options)
+    if len(program) == 1:
+        _check_form(program[0])
+    _check(options)
+    return _verify(program, options)
 
 
 def _check_form(program: str) -> None:
     """Point whoever names a whole file to the ways to verify it."""
-    from simulator import UsageError
-
     if program.endswith(".ipynb") and Path(program).is_file():
         raise UsageError(f"{program} is a notebook: lockstep verify --devices cpu:2 -- python {program}")
     if program.endswith(".py") and Path(program).is_file():
@@ -169,8 +163,6 @@ def _check_form(program: str) -> None:
 
 def _check(options: dict[str, Any]) -> None:
     """Options that make no sense together, in the words of the command line."""
-    from simulator import UsageError
-
     check_fix(options)
     check_written(options["html"], None)
     if options["resume_strategy"] is not None and options["interrupt_at"] is None:
@@ -315,7 +307,7 @@ def _one(
 ) -> tuple[Exit, dict[str, Any], ReportedVerdict]:
     from harness.errors import MissingHardware, NoRoom
     from harness.verify import verify as run_and_judge
-    from simulator import HostsUnavailable, LockstepError, RunFailed, UsageError
+    from simulator import HostsUnavailable, LockstepError, RunFailed
     from simulator.hardware import HardwareMissing
     from simulator.machines.far.checks import MachinesUnavailable
     from simulator.machines.local.private_files import PrivateFilesUnavailable

@@ -8,9 +8,11 @@ from typing import Any
 
 import click
 
+from harness.cli._exits import command
 from harness.cli._options import out_option
 from harness.cli.run import run
 from harness.watch import EVERY, ROOM
+from simulator import UsageError
 
 _EPILOG = """\b
 Examples:
@@ -26,7 +28,7 @@ _OF_RUN = ("worker", "devices", "links", "faults", "plan", "seed", "restarts", "
 _CLUSTER = ("worker", "devices", "plan")
 
 
-@click.command(
+@command(
     epilog=_EPILOG,
     context_settings={"allow_interspersed_args": False},
     options_metavar="[OPTIONS] --",
@@ -44,18 +46,14 @@ def watch(command: tuple[str, ...], every: int, room: str, out: Path | None, **o
     """
     from _lockstep.children import child_command
     from harness.subject.script import Script
-    from simulator import UsageError
     from simulator.units import parse_size
 
     if out is None:
         raise click.UsageError("say where the evidence shall be left: --out DIR")
-    try:
-        parse_size(room, "--room")
-        script = Script.of(command)
-        if script.cells:
-            raise UsageError("a notebook cannot be watched; put `with harness.watch(out=DIR):` into a cell")
-    except UsageError as error:
-        raise click.UsageError(str(error)) from error
+    parse_size(room, "--room")
+    script = Script.of(command)
+    if script.cells:
+        raise UsageError("a notebook cannot be watched; put `with harness.watch(out=DIR):` into a cell")
     told = ("--every", str(every), "--room", room, "--out", str(out.absolute()))
     watched = child_command("harness.watch", *told, script.path, *script.args)
     if all(options[name] is None for name in _CLUSTER):
