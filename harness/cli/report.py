@@ -12,8 +12,12 @@ import msgspec
 
 from harness.cli._exits import Exit, command, of_outcome, worst
 from harness.cli._options import html_option, verbose_option
+from harness.cli._output_files import again, check_written, write_page, write_trace, write_verdicts
 from harness.cli._terminal_width import columns, fitted, show
 from harness.cli._verdicts import TEXT, format_of, format_options, reported, show_verdict, write
+from harness.damaged_files import reading
+from harness.report.timeline import as_data, journals, lines, read_timelines, timeline_page, trace_json
+from harness.run_directory import VERDICT
 from simulator import UsageError
 
 if TYPE_CHECKING:
@@ -55,8 +59,6 @@ def report(
     is a DIR for this command too. The timeline comes from the journal: tasks with their processes and steps, faults
     with the time until a peer failed and until the next step, and links.
     """
-    from harness.cli._output_files import check_written
-
     form = format_of(form, as_json=as_json)
     check_written(html, trace)
     if not directory.exists():
@@ -88,26 +90,18 @@ def report(
 
 def _verified(directory: Path) -> list[Path]:
     """The verified runs in what `lockstep verify --out` has written, or in one strategy's folder of it."""
-    from harness.run_directory import VERDICT
-
     if (directory / VERDICT).exists():
         return [directory]
     return sorted(path.parent for path in directory.glob(f"*/{VERDICT}"))
 
 
 def _holds_runs(directory: Path) -> bool:
-    from harness.report.timeline import journals
-
     return directory.is_dir() and not (directory / "matrix.json").exists() and bool(journals(directory))
 
 
 def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> None:
     if html is None and trace is None:
         return
-    from harness.cli._output_files import again, write_page, write_trace
-    from harness.damaged_files import reading
-    from harness.report.timeline import read_timelines, timeline_page, trace_json
-
     with reading(directory):
         timelines = read_timelines(directory)
         page = None if html is None else timeline_page(timelines, again())
@@ -119,8 +113,6 @@ def _write_timelines(directory: Path, html: Path | None, trace: Path | None) -> 
 
 
 def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
-    from harness.damaged_files import reading
-    from harness.report.timeline import as_data, journals, lines, read_timelines
     from simulator.journal.journal import is_cut_off
 
     with reading(directory):
@@ -137,8 +129,6 @@ def _timelines(directory: Path, *, as_json: bool, silent: bool) -> int:
 
 
 def _matrix(directory: Path, html: Path | None, form: str) -> int:
-    from harness.cli._output_files import again, write_page
-    from harness.damaged_files import reading
     from harness.report.diff import read_matrix
     from harness.report.pages import matrix_page
 
@@ -179,8 +169,6 @@ def _matrix_lines(matrix: Matrix) -> Iterator[str]:
 
 def _judge_all(directory: Path, judged: list[Path], html: Path | None, form: str, *, verbose: bool) -> int:
     """Judge each run again; one that has left no verdict has failed."""
-    from harness.cli._output_files import write_verdicts
-
     unjudged = [
         path for path in sorted(directory.iterdir()) if judged != [directory] and path not in judged and _is_run(path)
     ]
@@ -198,8 +186,6 @@ def _judge_all(directory: Path, judged: list[Path], html: Path | None, form: str
 
 
 def _is_run(directory: Path) -> bool:
-    from harness.report.timeline import journals
-
     return directory.is_dir() and bool(journals(directory))
 
 

@@ -29,6 +29,7 @@ from harness.cli._options import (
 from harness.cli._output_files import again, check_written, write_page
 from harness.cli._terminal_width import show
 from simulator import UsageError
+from simulator.units import parse_duration
 
 if TYPE_CHECKING:
     from harness.cli._search_runs import Ran
@@ -217,7 +218,6 @@ def _subject(
 def _checked(options: dict[str, Any]) -> Acceptance:
     """How often a plan has to fail, after all that can be wrong about options has been looked at."""
     from harness.search import Acceptance
-    from simulator.units import parse_duration
 
     for key in ("budget", "chaos"):
         parse_duration(options[key], key)
@@ -239,7 +239,6 @@ def _searching(
 ) -> Search:
     from harness.cli._search_runs import run_plan
     from harness.search import Search, describe_plan
-    from simulator.units import parse_duration
 
     def drawn(plan: FaultPlan, told: Ran) -> PlanOutcome:
         outcome, timelines = told
