@@ -30,7 +30,6 @@ from simulator.machines.local.scratch import scratch
 if TYPE_CHECKING:
     from harness.attempts import JudgedAttempt
 
-__all__ = ["by_counts", "by_drawn_data", "by_ties"]
 
 _FIXED_SECONDS, _FIXED_TIMES = 15.0, 3.0
 """How long a run with fixed draws may take beside the run itself."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from _lockstep.verdicts import announce, on_verdict
-from harness.attempts import JudgedAttempt, verdict_of
+from harness.attempts import JudgedAttempt
 from harness.culprits import is_wanted, with_culprit, without_watching
 from harness.evidence.independence import read_touched, reads_back
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
@@ -37,6 +37,7 @@ from harness.saved_run import save_run
 from harness.subject.machines import OnMachines
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
+from harness.verdicts import verdict_of
 from simulator import FaultPlan, LockstepError
 from simulator.machines.local.host import cores
 

@@ -60,6 +60,8 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("culprits", "refuting"),
         ("judgement", "proofs"),
         ("attempts",),
+        ("example_runs",),
+        ("verdicts",),
         ("verify",),
         ("cures", "live"),
         ("search", "certifying", "comparing", "bundling", "magic", "audits"),

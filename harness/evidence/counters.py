@@ -8,8 +8,6 @@ from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
 
-__all__ = ["Counters", "DevicePlacement", "GivenSeen", "PartMix", "Work"]
-
 
 class PartMix(msgspec.Struct, frozen=True):
     """Two parts of examples that one device has together, of which the run has the one with that of another example.

@@ -18,27 +18,6 @@ from harness.judging.placed_work import placed_by_hand
 from harness.judging.wording import first_ones
 from harness.relations import COARSE, Proof
 
-__all__ = [
-    "BY_PROOF",
-    "COUNTED",
-    "DRAWN_DATA",
-    "EQUAL_DRAWS",
-    "ORDER",
-    "OWN",
-    "OWN_SHARES",
-    "OWN_STATISTICS",
-    "PLACED",
-    "REPEATED_DRAWS",
-    "SHUFFLED",
-    "SHUFFLED_APART",
-    "UNREAD",
-    "Condition",
-    "by_proof",
-    "conditions_of",
-    "given",
-    "shown",
-]
-
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"

@@ -15,8 +15,6 @@ from harness.judging.conditions import DRAWN_DATA, Condition, shown
 from harness.judging.laws.protocol import not_judged
 from harness.judging.verdict import Verdict
 
-__all__ = ["draws_in_data", "is_of_examples", "is_settled", "not_drawn", "with_data_of", "with_drawn_counts"]
-
 _EXAMPLES = "examples_match_reference"
 _DATA = (_EXAMPLES, "rows_whole", "examples_in_turn")
 _SIGMAS = 4.0

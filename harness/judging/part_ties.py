@@ -12,8 +12,6 @@ import msgspec
 from harness.evidence.counters import PartMix
 from harness.evidence.trace import RunTrace
 
-__all__ = ["has_mixes", "with_ties"]
-
 _LOOSE = 0.1
 """Of the examples that both times are known, those of which one device draws another part."""
 

@@ -7,8 +7,6 @@ import itertools
 from harness.evidence.steps import RunEvidence
 from harness.judging.verdict import Verdict
 
-__all__ = ["OUTSIDE", "differs_by_counts", "is_outside", "unsteady"]
-
 OUTSIDE = (
     "the run differs from one device, and its closures read, or draw, outside of strategy.run, where it is not known "
     "what a worker had. Call strategy.run in what is scheduled, with the examples as its arguments"

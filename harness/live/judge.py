@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from harness.attempts import JudgedAttempt, judged_by
+from harness.attempts import JudgedAttempt
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings
 from harness.evidence.trace import Seen
@@ -34,6 +34,7 @@ from harness.running.script_checks import ready
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import strategy_case
+from harness.verdicts import judged_by
 from simulator import LockstepError, RunFailed, UsageError
 from simulator.machines.local.scratch import scratch
 

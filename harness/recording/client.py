@@ -40,28 +40,6 @@ if TYPE_CHECKING:
     from harness.recording.noise import Noise
     from harness.recording.witness import Witness
 
-__all__ = [
-    "OWN",
-    "THERE",
-    "Assignment",
-    "FileView",
-    "as_here",
-    "bound_threads",
-    "check_devices",
-    "check_shape",
-    "folder_of",
-    "of_steps",
-    "own_devices",
-    "own_folders",
-    "prepared",
-    "run_client",
-    "seed_everything",
-    "task_name",
-    "until_over",
-    "uses_onednn",
-    "versions",
-]
-
 
 OWN = "record"
 """The `record.directory` of machines that share none: a folder of each one's temporary files."""

@@ -15,8 +15,6 @@ from unittest import mock
 from harness.recording.patches import patched
 from harness.recording.random_operations import random_operations
 
-__all__ = ["DatasetDraws", "Tracing", "UnseededDraws", "mend_seeds", "own_shuffles", "seeded_generators"]
-
 
 @dataclass
 class UnseededDraws:

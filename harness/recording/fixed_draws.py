@@ -15,8 +15,6 @@ from harness.recording.default_seeds import Tracing
 from harness.recording.patches import patched
 from harness.recording.random_operations import SHUFFLES, random_operations
 
-__all__ = ["fixed_draws"]
-
 _NUMBER = 0.37
 """Of any distribution over floating numbers, uniform ones between 0 and 1 included."""
 

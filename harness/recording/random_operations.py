@@ -11,8 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-__all__ = ["SHUFFLES", "random_operations"]
-
 SHUFFLES = ("random_shuffle", "stateless_shuffle")
 _MODULES = (
     "gen_random_ops",

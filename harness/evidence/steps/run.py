@@ -13,8 +13,6 @@ from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace
 from harness.evidence.steps.store import EvidenceReader, data_of
 
-__all__ = ["RunEvidence", "RunStep", "Segment", "lead", "numbered", "segment_of"]
-
 _Found = list[tuple[EvidenceReader, PlaceValue]]
 _STEPS_MAX = 100
 """Sizes are looked up in so many steps at most."""

@@ -11,8 +11,6 @@ from harness.evidence.counters import GivenSeen, PartMix
 from harness.evidence.trace import Step
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged
 
-__all__ = ["LAW"]
-
 
 class _RowsWhole(Law):
     id = "rows_whole"

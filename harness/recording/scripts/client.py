@@ -61,9 +61,6 @@ from harness.subject.strategies import StrategyCase
 from simulator.agent import current, now
 from simulator.agent.private_files import enter_view
 
-__all__ = ["ScriptEnded", "all_cpus", "run_script"]
-
-
 _BETWEEN_STARTS = 100_003
 """Between the seeds of a task and those of the same one when it is started again."""
 

@@ -18,7 +18,6 @@ from harness.recording.steps.row_joins import rows_axis
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["DrawSource", "Repeats", "are_of_one_each", "is_alike"]
 
 _TELLING_BITS = 48
 """Of draws with fewer random bits, replicas or steps have equal ones by chance."""

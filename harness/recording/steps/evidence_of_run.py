@@ -15,8 +15,6 @@ from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
-__all__ = ["Deliver", "RunEvidenceWriter"]
-
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
 
 

@@ -19,7 +19,6 @@ from harness.recording.steps.part_mixes import part_mixes
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ExampleRows"]
 
 _Rows = list[list[int]]
 _SIGMAS = 4

@@ -45,7 +45,6 @@ from harness.recording.watch.places import Places
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Follower"]
 
 PERMUTING = ("RandomShuffle", "StatelessShuffle")
 """Operations whose draws are permutations, of which the seam makes an operation of its own."""

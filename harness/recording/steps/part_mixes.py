@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from harness.evidence.counters import PartMix
 
-__all__ = ["part_mixes"]
-
 _KEYS_MAX = 4
 _LOOSE = 0.1
 """Of the values of a part that come with several of another one: with more, nothing ties the two."""

@@ -9,8 +9,6 @@ from harness.evidence.counters import GivenSeen
 from harness.evidence.steps import StepPlace
 from harness.evidence.trace import DrawSeen
 
-__all__ = ["NamedVariable", "Steps", "Variables"]
-
 
 class NamedVariable(Protocol):
     """What is known of a variable besides itself."""

@@ -14,16 +14,6 @@ from harness.evidence.steps.store import data_of
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "NotJoinable",
-    "joined_draw",
-    "joined_rows",
-    "known_sizes",
-    "repeated_rows",
-    "rows_axis",
-    "same_rows",
-    "sizes_of",
-]
 
 Parts = Sequence["np.ndarray[Any, Any]"]
 

@@ -16,8 +16,6 @@ from harness.evidence.steps.store import data_of
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["composed", "numbers_of_rows", "row_parts"]
-
 
 def row_parts(value: Any) -> tuple[Any, ...]:
     """The parts of a batch, of which the first has an element for each row; a dense batch is its own part."""

@@ -19,8 +19,6 @@ from harness.recording.steps.digest_operations import DigestOperations, digest_o
 from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
 from harness.recording.steps.protocol import Variables
 
-__all__ = ["SampleWriter"]
-
 _SHARE = 0.01
 """Of the time of a step, which two digests may take; else there is one, before the step."""
 _LATELY = 16

@@ -6,8 +6,6 @@ import contextlib
 import weakref
 from typing import Any
 
-__all__ = ["ComputedValues", "comes_from_outside", "has_rows"]
-
 
 class ComputedValues:
     """What outermost calls have given back: values that are not from outside where the next one is given them.

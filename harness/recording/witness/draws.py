@@ -17,8 +17,6 @@ from harness.recording.random_operations import SHUFFLES, random_operations
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 _NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
 
 

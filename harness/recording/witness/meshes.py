@@ -17,8 +17,6 @@ from harness.recording.watch.places import Places
 from harness.recording.witness.protocol import WitnessState
 from harness.subject.strategies.dtensor import MeshStrategy
 
-__all__ = ["active"]
-
 _UNSEEN = "values inside of a function under DTensor, which holds no Python"
 _DRAWS = "it draws random numbers in a function that no tensor on the mesh is given to, so that DTensor chooses them"
 

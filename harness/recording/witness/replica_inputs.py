@@ -22,8 +22,6 @@ from harness.recording.witness._origins import comes_from_outside, has_rows
 from harness.recording.witness._step_events import InRun
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["INSIDE", "active"]
-
 INSIDE = True
 """Other seams look at what the program itself gives."""
 

@@ -1,0 +1,118 @@
+"""The verdict on a run, from its evidence: by one replica first, and by more runs where that leaves it open."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable
+
+from harness.attempts import JudgedAttempt, Tasks
+from harness.errors import Abstained, NothingObserved
+from harness.evidence.parts import read_parts
+from harness.evidence.reference import Reference
+from harness.example_runs import by_counts, by_drawn_data, by_ties
+from harness.judgement import task_summaries
+from harness.judging.assumptions import without_judgement
+from harness.judging.conditions import DRAWN_DATA, shown
+from harness.judging.explain.copies_packed import COPIES_PACKED
+from harness.judging.per_replica import drawn_by_each, made_for_each, reports_own, settled, sources, trained_from
+from harness.judging.repeated_draws import repeated_draws
+from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
+from harness.judging.verdict import Verdict
+from harness.running.live_reference import LiveReference
+from harness.running.resume_steps import segments_by_state
+from harness.running.script_checks import line_under_way
+from simulator import LockstepError, RunFailed, RunResult
+
+
+def verdict_of(
+    attempt: JudgedAttempt, meanwhile: Callable[[], None] = lambda: None
+) -> tuple[Verdict, Reference | None]:
+    """Run it, and judge it.
+
+    Args:
+        attempt: what is run.
+        meanwhile: begins what may be done beside the runs of the reference.
+
+    Returns:
+        The verdict, and what the run was held against; None where that could not be made.
+
+    Raises:
+        NothingObserved: a function reports nothing.
+        RunFailed: the run fails, or a function does so on one device.
+    """
+    program = attempt.program
+
+    def abstained(why: str) -> tuple[Verdict, None]:
+        return Verdict(program.name, attempt.case.name, (), tolerance=attempt.asked.tier, abstained=why), None
+
+    result: RunResult | None = None
+    try:
+        with attempt.followed() as live:
+            result = attempt.run(live)
+            meanwhile()
+            return judged_by(attempt, task_summaries(result), live)
+    except (Abstained, NothingObserved) as why:
+        if program.script is None and isinstance(why, NothingObserved):
+            raise
+        return abstained(str(why))
+    except RunFailed as failure:
+        if result is None or program.script is None:
+            raise
+        where, said = line_under_way(failure, program.script), str(failure).splitlines()[0]
+        return abstained(f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}")
+
+
+def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
+    """The verdict on a run that has left its evidence, and what it was held against.
+
+    Args:
+        attempt: what was run.
+        tasks: as of `Verdict`.
+        live: has followed the run while it went on.
+
+    Raises:
+        Abstained: no step has left evidence.
+        RunFailed: a script fails as its own reference.
+    """
+    case = attempt.case
+    verdict, reference = by_ties(attempt, *attempt.by_one_replica(tasks, live=live))
+    if attempt.changes is not None and reference.follows:
+        again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
+        verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))
+    if verdict.outcome == "inconsistent" and differs_by_counts(verdict) and reference.follows:
+        verdict = by_counts(attempt, verdict, reference)
+        if verdict.outcome == "abstained":
+            return verdict, reference
+    if verdict.outcome == "inconsistent":
+        verdict = attempt.judged(reference, tasks, diagnose=True)
+        packed = verdict.explanation is not None and verdict.explanation.rule == COPIES_PACKED  # by the program itself
+        if case.family.on_mesh and attempt.changes is None and not packed:
+            verdict = attempt.of_tensorflow(verdict)
+    if verdict.outcome == "inconsistent" and attempt.changes is None and case.replicas > 1 and reference.follows:
+        with contextlib.suppress(LockstepError):  # then nothing more is known
+            if (why := attempt.made_up_for(verdict, reference)) is not None:
+                return without_judgement(verdict, why), reference
+    if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
+        return without_judgement(verdict, OUTSIDE), reference
+    if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
+        return by_drawn_data(attempt, verdict, reference), reference
+    if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
+        return verdict, reference
+    return _by_what_is_own(attempt, verdict, reference, tasks), reference
+
+
+def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+    """A verdict that is inconsistent, where replicas may have something for themselves."""
+    trace, evidence = reference.trace, attempt.evidence
+    if why := made_for_each(verdict, attempt.first, trace, evidence) or drawn_by_each(verdict, trace, evidence):
+        return without_judgement(verdict, why)
+    if names := trained_from(verdict, attempt.evidence):
+        note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"
+        verdict = dataclasses.replace(verdict, notes=(*verdict.notes, note))
+    own = sources(verdict, reference.trace, attempt.evidence)
+    if not own or reports_own(verdict, attempt.evidence):
+        return verdict
+    with contextlib.suppress(LockstepError):  # then nothing more is known
+        verdict = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
+    return verdict
