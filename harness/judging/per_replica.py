@@ -125,13 +125,16 @@ def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence
 
 
 def drawn_by_each(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> str | None:
-    """Why one replica cannot stand for all, where nothing is trained and each draws a number for its rows; else None.
+    """Why one replica cannot stand for all, where nothing is trained and each draws for itself; else None.
 
-    Of a step that trains it is seen which draws are each replica's own, and a second process settles them.
+    So it is with a number for all rows of a replica, and with what nobody sees. Of a step that trains it is seen which
+    draws are each replica's own, and a second process settles them.
     """
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     if reference.clients[0].seen or not broken <= set(_COMPUTED):
         return None
+    if (unseen := reference.clients[0].counters.apart) is not None:
+        return f"{unseen}, in a call that trains nothing"
     operations = list(dict.fromkeys(evidence.step(1).own_numbers()))
     if not operations:
         return None

@@ -71,14 +71,17 @@ def test_what_draws_and_cannot_be_followed_is_not_judged(wrong: bool, monkeypatc
     assert "a batch of 12" in str(verdict)
 
 
-def _measuring(strategy: Any, record: Any, shape: tuple[int, ...], wrong: bool) -> None:
+def _measuring(strategy: Any, record: Any, shape: tuple[int, ...], wrong: bool, unseen: bool = False) -> None:
     """Nothing is trained: rows times drawn numbers, of each example or one for all of a replica's."""
     import tensorflow as tf
 
     rows = tf.random.stateless_normal([24, 4], (1, 2))
 
     def replica_step(batch: Any) -> Any:
-        factors = tf.random.uniform([tf.shape(batch)[0], *shape] if shape else [], 0.5, 1.5)
+        if unseen:
+            factors = tf.vectorized_map(lambda _: tf.random.uniform(shape, 0.5, 1.5), batch)
+        else:
+            factors = tf.random.uniform([tf.shape(batch)[0], *shape] if shape else [], 0.5, 1.5)
         return tf.reduce_sum(batch * factors) * (2.0 if wrong and strategy.num_replicas_in_sync > 1 else 1.0)
 
     @tf.function
@@ -98,3 +101,11 @@ def test_a_number_for_all_rows_of_a_replica_is_its_own(shape: tuple[int, ...], w
     """Numbers of examples are given as they were drawn; one for the whole batch is another one on one device."""
     program = Program.of(functools.partial(_measuring, shape=shape, wrong=wrong))
     assert verify(program, "mirrored-2").outcome == outcome
+
+
+@pytest.mark.full
+def test_draws_that_nobody_sees_are_not_judged_where_nothing_is_trained() -> None:
+    """As in a step, `tf.vectorized_map` makes operations of its own."""
+    verdict = verify(Program.of(functools.partial(_measuring, shape=(1,), wrong=False, unseen=True)), "mirrored-2")
+    assert verdict.outcome == "abstained", str(verdict)
+    assert "trains nothing" in str(verdict.why_abstained)

@@ -229,6 +229,7 @@ class Witness:
             "overwritten": self.overwritten,
             "others": 0 if gathered.steps is None else gathered.steps.others,
             "all_examples": None if gathered.steps is None else gathered.steps.all_examples,
+            "apart": None if gathered.steps is None else gathered.steps.apart,
             "tables": tuple(noted.tables),
             "by_replica": tuple(noted.by_replica),
             "packed": tuple(noted.packed.items()),
