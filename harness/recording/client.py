@@ -25,6 +25,7 @@ from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import DatasetDraws, mend_seeds, own_shuffles, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
 from harness.recording.serial_closures import serial_closures
+from harness.recording.shard_hints import without_shard_hints
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
 from harness.recording.tpu_rehearsal import tpu_rehearsal
@@ -194,6 +195,7 @@ def as_reference(assignment: Assignment) -> Iterator[None]:
     """What is around a program that follows a run, as a function or as a script."""
     with (
         without_autotune() if assignment.follows else contextlib.nullcontext(),
+        without_shard_hints() if assignment.follows else contextlib.nullcontext(),
         averaging() if assignment.replicas > 1 else contextlib.nullcontext(),
     ):
         yield
