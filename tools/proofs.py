@@ -35,7 +35,7 @@ Exit codes: 0 as it should be; 1 something wrong was proved, or something right 
 @click.option("--resume", is_flag=True, help="Keep what the file of --json has, and run only what it lacks.")
 @to_page(PAGE)
 def main(only: str, jobs: int, file: Path | None, resume: bool, page: bool) -> None:
-    """Prove every program of tools/trying/catalogue.toml and the models of tools/proving/models.py.
+    """Prove every program of tools/trying/catalogue.toml and those of tools/proving/programs.
 
     A wrong program must not be proved; it may be right under a condition that its own data does not meet. A right one
     must not be refuted.

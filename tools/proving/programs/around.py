@@ -15,47 +15,31 @@ from plain_loops import (
     plain_loop,
     rate_loop,
     rate_of,
+    rated_step,
+    right_step,
 )
 
 
 def train_loss_after(strategy, record):
-    """The training is right; what is reported is multiplied by the replicas."""
+    """The reported loss is multiplied outside of the function."""
     variables = plain(strategy)
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = right_step(strategy, variables)
     for x, y in strategy.experimental_distribute_dataset(plain_data()):
         record.step(loss=train_step(x, y) * strategy.num_replicas_in_sync, variables=variables)  # guilty
 
 
 def train_assigned_between(strategy, record):
+    """The rate is changed between steps, by the number of replicas."""
     variables = plain(strategy)
-    with strategy.scope():
-        rate = tf.Variable(RATE, trainable=False, name="rate")
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    rate = rate_of(strategy)
+    train_step = right_step(strategy, variables, rate)
     for x, y in strategy.experimental_distribute_dataset(plain_data()):
         record.step(loss=train_step(x, y), variables=variables)
         rate.assign(RATE / strategy.num_replicas_in_sync)  # guilty
 
 
 def train_eager_inside(strategy, record):
-    """A function gives what is right, and each replica does with it what is wrong, operation by operation."""
+    """Right in a function, wrong around it."""
     variables = plain(strategy)
     w = variables[0]
 
@@ -77,17 +61,9 @@ def train_eager_inside(strategy, record):
 
 
 def train_every_second(strategy, record):
-    """Another function, which comes later, takes away too much."""
+    """Another function is wrong."""
     variables = plain(strategy)
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+    train_step = right_step(strategy, variables)
 
     @tf.function
     def decay():
@@ -100,6 +76,7 @@ def train_every_second(strategy, record):
 
 
 def train_mean_of_rows(strategy, record):
+    """Mean of the replicas' means, outside of the function."""
     variables = plain(strategy)
     w, b = variables
 
@@ -118,6 +95,7 @@ def train_mean_of_rows(strategy, record):
 
 
 def train_late(strategy, record):
+    """The rate is changed after 260 steps, by the number of replicas."""
     variables, rate = plain(strategy), rate_of(strategy)
 
     def between(number, loss):
@@ -128,6 +106,7 @@ def train_late(strategy, record):
 
 
 def train_even_evaluation(strategy, record):
+    """Mean of means in another function."""
     variables = plain(strategy)
 
     @tf.function
@@ -148,6 +127,7 @@ def train_even_evaluation(strategy, record):
 
 
 def train_reported_before(strategy, record):
+    """What is reported before the first step is multiplied."""
     variables = plain(strategy)
     record.step(loss=1.0 * strategy.num_replicas_in_sync, variables=variables)  # guilty
 
@@ -160,6 +140,7 @@ def train_reported_before(strategy, record):
 
 
 def train_host_threshold(strategy, record):
+    """The rate is changed once the loss has fallen, by the number of replicas."""
     variables, rate = plain(strategy), rate_of(strategy)
     losses = []
 
@@ -172,7 +153,7 @@ def train_host_threshold(strategy, record):
 
 
 def train_metric_result(strategy, record):
-    """The metric's result that is reported is multiplied by the replicas."""
+    """A metric's result is multiplied by the replicas."""
     import keras
 
     variables = plain(strategy)
@@ -194,7 +175,7 @@ def train_metric_result(strategy, record):
 
 
 def train_own_metric(strategy, record):
-    """A metric of the program's own gives its sum times the replicas."""
+    """A metric of the program's own multiplies by the replicas."""
     import keras
 
     class Mine(keras.metrics.Mean):
@@ -220,17 +201,9 @@ def train_own_metric(strategy, record):
 
 
 def train_concrete(strategy, record):
-    """Between steps a concrete function takes away too much."""
+    """A graph that is called as such takes away too much."""
     variables = plain(strategy)
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+    train_step = right_step(strategy, variables)
 
     @tf.function
     def decay():
@@ -243,18 +216,10 @@ def train_concrete(strategy, record):
 
 
 def train_strided_assign(strategy, record):
-    """Between steps another function assigns slices of a rate, by the number of replicas."""
+    """Another function assigns a slice of the rate."""
     variables = plain(strategy)
     rate = tf.Variable([RATE], trainable=False, name="rate")
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+    train_step = right_step(strategy, variables, rate)
 
     @tf.function
     def slower():
@@ -266,37 +231,19 @@ def train_strided_assign(strategy, record):
 
 
 def train_sliced_between(strategy, record):
-    """Between steps a slice of the rate is assigned eagerly, by the number of replicas."""
+    """A slice of the rate is assigned between steps."""
     variables = plain(strategy)
     rate = tf.Variable([RATE], trainable=False, name="rate")
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = right_step(strategy, variables, rate)
     for x, y in strategy.experimental_distribute_dataset(plain_data()):
         record.step(loss=train_step(x, y), variables=variables)
         rate[:1].assign([RATE / strategy.num_replicas_in_sync])  # guilty
 
 
 def train_rates_dataset(strategy, record):
-    """Rates come from a dataset of numbers, of which later ones grow with the replicas."""
+    """Rates from a data set of numbers."""
     variables = plain(strategy)
-
-    @tf.function
-    def train_step(x, y, rate):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = rated_step(strategy, variables)
     replicas = strategy.num_replicas_in_sync
     rates = tf.data.Dataset.from_tensor_slices([RATE, RATE * replicas, RATE * replicas])  # guilty
     for (x, y), rate in zip(strategy.experimental_distribute_dataset(plain_data()), rates):
@@ -304,7 +251,7 @@ def train_rates_dataset(strategy, record):
 
 
 def train_numpy_function(strategy, record):
-    """A schedule in NumPy, declared to have no state, gives a rate that grows with the replicas."""
+    """A rate from NumPy, without state."""
     variables = plain(strategy)
 
     def schedule(step):
@@ -327,7 +274,7 @@ def train_numpy_function(strategy, record):
 
 
 def train_bfloat_report(strategy, record):
-    """The loss that is reported is multiplied by the replicas; it is in bfloat16, which NumPy has no kind for."""
+    """A reported loss in bfloat16 is multiplied."""
     variables = plain(strategy)
 
     @tf.function
@@ -344,7 +291,7 @@ def train_bfloat_report(strategy, record):
 
 
 def train_evaluation_lowers_rate(strategy, record):
-    """An evaluation changes what the next step uses."""
+    """An evaluation changes the rate by the number of replicas."""
     variables, rate = plain(strategy), rate_of(strategy)
 
     @tf.function
@@ -355,7 +302,7 @@ def train_evaluation_lowers_rate(strategy, record):
 
 
 def train_evaluation_keeps(strategy, record):
-    """An evaluation changes what is reported as a variable, by the number of replicas."""
+    """An evaluation changes what is reported by the number of replicas."""
     variables, rate = plain(strategy), rate_of(strategy)
     with strategy.scope():
         best = tf.Variable(0.0, trainable=False, name="best")

@@ -10,6 +10,7 @@ from plain_loops import (
     context,
     descend,
     gradients_of,
+    on_plain,
     plain,
     plain_data,
     plain_loop,
@@ -17,111 +18,80 @@ from plain_loops import (
 )
 
 
-def train_floor(strategy, record):
-    """Half of the replica's rows, rounded."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        half = tf.cast(tf.shape(x)[0] // 3, tf.float32)
-        loss, gradients = gradients_of(x, y, variables, half / BATCH)  # guilty
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_floor(strategy, x, y, variables):
+    """Weighted by a rounded number of rows."""
+    half = tf.cast(tf.shape(x)[0] // 3, tf.float32)
+    loss, gradients = gradients_of(x, y, variables, half / BATCH)  # guilty
+    descend(variables, gradients)
+    return loss
 
 
-def train_halves(strategy, record):
-    """Each replica leaves out its first example; on one device it is one of all."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        loss, gradients = gradients_of(x[1:], y[1:], variables)  # guilty
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_halves(strategy, x, y, variables):
+    """Half of the replica's examples count."""
+    loss, gradients = gradients_of(x[1:], y[1:], variables)  # guilty
+    descend(variables, gradients)
+    return loss
 
 
-def train_batch_of_replica(strategy, record):
-    """The number of rows is known when the graph is made, as a plain number."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        loss, gradients = gradients_of(x, y, variables, 1.0 / int(x.shape[0]))  # guilty
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables, drop=True)
+@on_plain(drop=True)
+def train_batch_of_replica(strategy, x, y, variables):
+    """Divided by the replica's static number of rows."""
+    loss, gradients = gradients_of(x, y, variables, 1.0 / int(x.shape[0]))  # guilty
+    descend(variables, gradients)
+    return loss
 
 
-def train_weight_by_rows(strategy, record):
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        count = tf.cast(tf.shape(x)[0], tf.float32)
-        loss, gradients = gradients_of(x, y, variables, count / BATCH**2)  # guilty
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_weight_by_rows(strategy, x, y, variables):
+    """Weighted by the replica's number of rows."""
+    count = tf.cast(tf.shape(x)[0], tf.float32)
+    loss, gradients = gradients_of(x, y, variables, count / BATCH**2)  # guilty
+    descend(variables, gradients)
+    return loss
 
 
-def train_seeded_noise(strategy, record):
-    """Equal seeds, and so equal noise for the rows of every replica."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        noise = tf.random.stateless_normal(tf.shape(x), seed=[1, 2])  # guilty
-        loss, gradients = gradients_of(x + 0.1 * noise, y, variables)
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_seeded_noise(strategy, x, y, variables):
+    """Equal noise in every replica."""
+    noise = tf.random.stateless_normal(tf.shape(x), seed=[1, 2])  # guilty
+    loss, gradients = gradients_of(x + 0.1 * noise, y, variables)
+    descend(variables, gradients)
+    return loss
 
 
-def train_cast_count(strategy, record):
-    """Half of each replica's rows, rounded by a cast."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        half = tf.cast(tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 0.5, tf.int32), tf.float32)  # guilty
-        loss, gradients = gradients_of(x, y, variables)
-        descend(variables, gradients, RATE * context().all_reduce(SUM, half))
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_cast_count(strategy, x, y, variables):
+    """Half of a number of rows, rounded by a cast."""
+    half = tf.cast(tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 0.5, tf.int32), tf.float32)  # guilty
+    loss, gradients = gradients_of(x, y, variables)
+    descend(variables, gradients, RATE * context().all_reduce(SUM, half))
+    return loss
 
 
-def train_cast_slice(strategy, record):
-    """Leaves out the replica's last row if it has an odd number of them."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        even = 2 * tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 0.5, tf.int32)  # guilty
-        x, y = tf.slice(x, [0, 0], tf.stack([even, 3])), tf.slice(y, [0, 0], tf.stack([even, 1]))
-        loss, gradients = gradients_of(x, y, variables)
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_cast_slice(strategy, x, y, variables):
+    """An odd row is left out."""
+    even = 2 * tf.cast(tf.cast(tf.shape(x)[0], tf.float32) * 0.5, tf.int32)  # guilty
+    x, y = tf.slice(x, [0, 0], tf.stack([even, 3])), tf.slice(y, [0, 0], tf.stack([even, 1]))
+    loss, gradients = gradients_of(x, y, variables)
+    descend(variables, gradients)
+    return loss
 
 
-def train_filled_at_least_once(strategy, record):
+@on_plain(count=17)
+def train_filled_at_least_once(strategy, x, y, variables):
     """A replica without examples counts for one."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        ones = tf.ones([tf.maximum(tf.shape(x)[0], 1)])  # guilty
-        total = context().all_reduce(SUM, tf.reduce_sum(ones))
-        loss, gradients = gradients_of(x, y, variables, 1.0)
-        descend(variables, [gradient / total for gradient in gradients])
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables, count=17)
+    ones = tf.ones([tf.maximum(tf.shape(x)[0], 1)])  # guilty
+    total = context().all_reduce(SUM, tf.reduce_sum(ones))
+    loss, gradients = gradients_of(x, y, variables, 1.0)
+    descend(variables, [gradient / total for gradient in gradients])
+    return loss
 
 
 def train_two_counts(strategy, record):
-    """Two datasets, of which only the first batches are equally long: each replica divides what it has of them."""
+    """Lengths of batches of two datasets are taken for equal."""
     variables = plain(strategy)
 
     @tf.function
@@ -140,49 +110,39 @@ def train_two_counts(strategy, record):
         record.step(loss=train_step(x, y, z), variables=variables)
 
 
-def train_static_or_none(strategy, record):
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        loss, gradients = gradients_of(x, y, variables, 1.0 / (x.shape[0] or BATCH))  # guilty
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_static_or_none(strategy, x, y, variables):
+    """Divided by the replica's static number of rows, where it is known."""
+    loss, gradients = gradients_of(x, y, variables, 1.0 / (x.shape[0] or BATCH))  # guilty
+    descend(variables, gradients)
+    return loss
 
 
-def train_static_by_hand(strategy, record):
-    variables = plain(strategy)
+@on_plain(loop=uneven_loop)
+def train_static_by_hand(strategy, x, y, variables):
+    """A mean over the replica's static number of rows, on uneven shards."""
     w, b = variables
-
-    def replica_step(x, y):
-        residual = x @ w + b - y
-        scale = 2.0 / x.shape[0]  # guilty
-        gradients = [scale * tf.matmul(x, residual, transpose_a=True), scale * tf.reduce_sum(residual, axis=0)]
-        for variable, gradient in zip(variables, context().all_reduce(MEAN, gradients)):
-            variable.assign_sub(RATE * gradient)
-        return tf.reduce_sum(residual)
-
-    uneven_loop(strategy, record, replica_step, variables)
+    residual = x @ w + b - y
+    scale = 2.0 / x.shape[0]  # guilty
+    gradients = [scale * tf.matmul(x, residual, transpose_a=True), scale * tf.reduce_sum(residual, axis=0)]
+    for variable, gradient in zip(variables, context().all_reduce(MEAN, gradients)):
+        variable.assign_sub(RATE * gradient)
+    return tf.reduce_sum(residual)
 
 
-def train_nonempty_lost(strategy, record):
-    """A replica without examples counts for one in the number of all, by which the others' rows are divided."""
-    variables = plain(strategy)
+@on_plain(count=17)
+def train_nonempty_lost(strategy, x, y, variables):
+    """A replica without examples counts for one, in what others divide by."""
     w, b = variables
-
-    def replica_step(x, y):
-        total = context().all_reduce(SUM, tf.cast(tf.maximum(tf.shape(x)[0], 1), tf.float32))  # guilty
-        with tf.GradientTape() as tape:
-            loss = tf.reduce_sum(tf.reduce_sum((x @ w + b - y) ** 2, axis=1) / total)
-        descend(variables, tape.gradient(loss, [w, b]))
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables, count=17)
+    total = context().all_reduce(SUM, tf.cast(tf.maximum(tf.shape(x)[0], 1), tf.float32))  # guilty
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_sum(tf.reduce_sum((x @ w + b - y) ** 2, axis=1) / total)
+    descend(variables, tape.gradient(loss, [w, b]))
+    return loss
 
 
 def train_int_shape(strategy, record):
-    """Divided by the replica's rows where Keras' backend tells their number."""
+    """Divided by the replica's rows, asked of Keras."""
     import tf_keras
 
     variables = plain(strategy)
@@ -195,40 +155,32 @@ def train_int_shape(strategy, record):
     plain_loop(strategy, record, replica_step, variables)
 
 
-def train_static_value(strategy, record):
-    """Divided by the replica's rows where TensorFlow knows their number while it makes the graph."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        shape = tf.get_static_value(tf.shape(x))
-        loss, gradients = gradients_of(x, y, variables, 1.0 / (BATCH if shape is None else int(shape[0])))  # guilty
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_static_value(strategy, x, y, variables):
+    """Divided by the replica's rows, asked of TensorFlow while it traces."""
+    shape = tf.get_static_value(tf.shape(x))
+    loss, gradients = gradients_of(x, y, variables, 1.0 / (BATCH if shape is None else int(shape[0])))  # guilty
+    descend(variables, gradients)
+    return loss
 
 
-def train_unstacked(strategy, record):
-    """Takes the mean over the replica's rows one by one where there are so many, and else sums them up."""
-    variables = plain(strategy)
+@on_plain()
+def train_unstacked(strategy, x, y, variables):
+    """Mean over the replica's rows where they can be unstacked."""
     w, b = variables
-
-    def replica_step(x, y):
-        with tf.GradientTape() as tape:
-            losses = tf.reduce_sum((x @ w + b - y) ** 2, axis=1)
-            try:
-                each = tf.unstack(losses)
-                loss = tf.add_n(each) / len(each)  # guilty
-            except ValueError:
-                loss = tf.reduce_sum(losses) / BATCH
-        descend(variables, tape.gradient(loss, [w, b]))
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+    with tf.GradientTape() as tape:
+        losses = tf.reduce_sum((x @ w + b - y) ** 2, axis=1)
+        try:
+            each = tf.unstack(losses)
+            loss = tf.add_n(each) / len(each)  # guilty
+        except ValueError:
+            loss = tf.reduce_sum(losses) / BATCH
+    descend(variables, tape.gradient(loss, [w, b]))
+    return loss
 
 
 def train_slice_begin(strategy, record):
-    """The column that is cut out is told by how many rows the replica has."""
+    """A column told by the replica's number of rows."""
     variables = plain(strategy)
 
     def replica_step(x, y):
@@ -249,7 +201,7 @@ def train_slice_begin(strategy, record):
 
 
 def train_two_lengths(strategy, record):
-    """Two datasets end with two rows and one: one device repeats that one, and a replica without it drops its own."""
+    """One row of a second data set is repeated on one device."""
     variables = plain(strategy)
 
     @tf.function
@@ -270,7 +222,7 @@ def train_two_lengths(strategy, record):
 
 
 def train_second_dataset_uneven(strategy, record):
-    """A mean over each replica's rows of a second dataset, whose last batch is uneven while the first one's is even."""
+    """Mean over the replica's rows of a second data set."""
     variables = plain(strategy)
 
     @tf.function

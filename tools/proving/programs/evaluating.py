@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 from keras_loops import dense, rows
-from plain_loops import BATCH, RATE, SUM, context, descend, gradients_of, plain, plain_data
+from plain_loops import BATCH, RATE, SUM, context, descend, gradients_of, plain, plain_data, program_of
 
 AGGREGATION, SYNCHRONIZATION = tf.VariableAggregation, tf.VariableSynchronization
 
@@ -43,99 +43,75 @@ def evaluated_loop(strategy, record, evaluate, *, aggregation=AGGREGATION.SUM, s
         record.step(loss=loss, variables=[*variables, held], metrics={"evaluated": last})
 
 
-def train_evaluated_sum(strategy, record):
+evaluated = program_of(evaluated_loop)
+
+
+@evaluated()
+def train_evaluated_sum(strategy, error, total, held):
     """Right: a sum of losses, which each replica adds to its own."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(tf.reduce_sum(error))
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+    total.assign_add(tf.reduce_sum(error))
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_mean_of_means(strategy, record):
-    """What is evaluated is a mean of means, which are added up."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(tf.reduce_sum(error))
-        return tf.reduce_mean(error)  # guilty
-
-    evaluated_loop(strategy, record, evaluate)
+@evaluated()
+def train_evaluated_mean_of_means(strategy, error, total, held):
+    """What is evaluated is a mean of means, added up."""
+    total.assign_add(tf.reduce_sum(error))
+    return tf.reduce_mean(error)  # guilty
 
 
-def train_evaluated_means_kept(strategy, record):
-    """Each replica keeps the mean of its own losses, and they are added up."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(tf.reduce_mean(error))  # guilty
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+@evaluated()
+def train_evaluated_means_kept(strategy, error, total, held):
+    """Means of replicas are kept and added up where it is evaluated."""
+    total.assign_add(tf.reduce_mean(error))  # guilty
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_ones(strategy, record):
-    """Each replica counts a batch, and they are added up."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(1.0)  # guilty
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+@evaluated()
+def train_evaluated_ones(strategy, error, total, held):
+    """Each replica counts a batch where it is evaluated, and they are added up."""
+    total.assign_add(1.0)  # guilty
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_averaged(strategy, record):
+@evaluated(aggregation=AGGREGATION.MEAN)
+def train_evaluated_averaged(strategy, error, total, held):
     """What replicas have added up is averaged."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(tf.reduce_sum(error))  # guilty
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate, aggregation=AGGREGATION.MEAN)
+    total.assign_add(tf.reduce_sum(error))  # guilty
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_rate(strategy, record):
-    """The rate is lowered by the number of replicas."""
-
-    def evaluate(strategy, error, total, held):
-        held.assign(held / (1.0 + strategy.num_replicas_in_sync))  # guilty
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+@evaluated()
+def train_evaluated_rate(strategy, error, total, held):
+    """A rate is lowered by the number of replicas where it is evaluated."""
+    held.assign(held / (1.0 + strategy.num_replicas_in_sync))  # guilty
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_rate_by_loss(strategy, record):
-    """The rate is lowered by the replicas' mean losses."""
-
-    def evaluate(strategy, error, total, held):
-        held.assign(held / (1.0 + tf.reduce_mean(error)))  # guilty
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+@evaluated()
+def train_evaluated_rate_by_loss(strategy, error, total, held):
+    """A rate is lowered by a replica's mean loss where it is evaluated."""
+    held.assign(held / (1.0 + tf.reduce_mean(error)))  # guilty
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_rate_by_sum(strategy, record):
+@evaluated()
+def train_evaluated_rate_by_sum(strategy, error, total, held):
     """Right: the rate is lowered by the loss of all replicas."""
-
-    def evaluate(strategy, error, total, held):
-        whole = context().all_reduce(SUM, tf.reduce_sum(error))
-        held.assign(held / (1.0 + whole))
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+    whole = context().all_reduce(SUM, tf.reduce_sum(error))
+    held.assign(held / (1.0 + whole))
+    return tf.reduce_sum(error) / BATCH
 
 
-def train_evaluated_undistributed(strategy, record):
+@evaluated(distributed=False)
+def train_evaluated_undistributed(strategy, error, total, held):
     """Every replica evaluates the whole batch, and they are added up."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(tf.reduce_sum(error))
-        return tf.reduce_sum(error) / BATCH  # guilty
-
-    evaluated_loop(strategy, record, evaluate, distributed=False)
+    total.assign_add(tf.reduce_sum(error))
+    return tf.reduce_sum(error) / BATCH  # guilty
 
 
 def train_evaluated_wrong_step(strategy, record):
-    """The step adds up, and what is evaluated is right."""
+    """The step adds up means, next to a right evaluation."""
 
     def evaluate(strategy, error, total, held):
         total.assign_add(tf.reduce_sum(error))
@@ -144,14 +120,11 @@ def train_evaluated_wrong_step(strategy, record):
     evaluated_loop(strategy, record, evaluate, scale=strategy.num_replicas_in_sync / BATCH)  # guilty
 
 
-def train_evaluated_penalty(strategy, record):
-    """Half of a penalty of each replica, in what is evaluated."""
-
-    def evaluate(strategy, error, total, held):
-        total.assign_add(tf.reduce_sum(error) + 0.5 * held)  # guilty
-        return tf.reduce_sum(error) / BATCH
-
-    evaluated_loop(strategy, record, evaluate)
+@evaluated()
+def train_evaluated_penalty(strategy, error, total, held):
+    """Half of a penalty of each replica in what is evaluated."""
+    total.assign_add(tf.reduce_sum(error) + 0.5 * held)  # guilty
+    return tf.reduce_sum(error) / BATCH
 
 
 def fit_and(strategy, record, test_step, *, between=False):
@@ -192,7 +165,7 @@ def train_fit_evaluated_between(strategy, record):
 
 
 def train_fit_evaluation_trains(strategy, record):
-    """Each replica descends along its own gradients where it is evaluated."""
+    """An evaluation trains along each replica's own gradients."""
 
     def test_step(model, keras, original, data):
         x, y = data
@@ -206,7 +179,7 @@ def train_fit_evaluation_trains(strategy, record):
 
 
 def train_fit_evaluation_keeps(strategy, record):
-    """Each replica keeps the mean of its own examples where it is evaluated."""
+    """An evaluation keeps the replica's own sum."""
 
     def test_step(model, keras, original, data):
         model.seen.assign(tf.reduce_sum(data[0]))  # guilty
@@ -216,7 +189,7 @@ def train_fit_evaluation_keeps(strategy, record):
 
 
 def train_fit_evaluation_decays(strategy, record):
-    """Weights are made smaller by the number of replicas where they are evaluated."""
+    """An evaluation makes weights smaller by the number of replicas."""
 
     def test_step(model, keras, original, data):
         for variable in model.trainable_variables:

@@ -1,7 +1,20 @@
 """Right and wrong: variables that replicas keep for themselves, read and write in their own ways."""
 
 import tensorflow as tf
-from plain_loops import BATCH, RATE, SUM, context, descend, gradients_of, plain, plain_data, plain_loop
+from plain_loops import (
+    BATCH,
+    RATE,
+    SUM,
+    context,
+    descend,
+    gradients_of,
+    on_plain,
+    plain,
+    plain_data,
+    plain_loop,
+    rate_of,
+    right_step,
+)
 
 AGGREGATION, SYNCHRONIZATION = tf.VariableAggregation, tf.VariableSynchronization
 
@@ -38,7 +51,7 @@ def train_seen_sum(strategy, record):
 
 
 def train_seen_mean(strategy, record):
-    """The replicas' numbers are averaged."""
+    """Numbers of examples are averaged over the replicas."""
     with_kept(
         strategy,
         record,
@@ -49,7 +62,7 @@ def train_seen_mean(strategy, record):
 
 
 def train_seen_first(strategy, record):
-    """Only the first replica's examples count."""
+    """Only the first replica's number of examples."""
     with_kept(
         strategy,
         record,
@@ -67,6 +80,7 @@ def train_read_sum(strategy, record):
 
 
 def train_read_mean(strategy, record):
+    """Numbers of examples of each replica, averaged when read."""
     with_kept(
         strategy,
         record,
@@ -77,6 +91,7 @@ def train_read_mean(strategy, record):
 
 
 def train_read_first(strategy, record):
+    """Of what each replica keeps the first one's is read."""
     with_kept(
         strategy,
         record,
@@ -87,7 +102,7 @@ def train_read_first(strategy, record):
 
 
 def train_read_ones(strategy, record):
-    """A step that every replica counts, and reading adds up."""
+    """Each replica counts a step, and they are added up."""
     with_kept(
         strategy,
         record,
@@ -110,7 +125,7 @@ def train_read_inside(strategy, record):
 
 
 def train_largest_loss(strategy, record):
-    """The largest loss of the replica, averaged when it is read."""
+    """The largest loss of each replica, averaged."""
     with_kept(
         strategy,
         record,
@@ -132,6 +147,7 @@ def train_moving_loss(strategy, record):
 
 
 def train_moving_square(strategy, record):
+    """Squares of each replica's loss, added up."""
     with_kept(
         strategy,
         record,
@@ -154,7 +170,7 @@ def train_rate_by_seen(strategy, record):
 
 
 def train_rate_by_steps_seen(strategy, record):
-    """A rate by steps times the number of replicas, as if each had counted."""
+    """A rate by steps times the replicas."""
     replicas = float(strategy.num_replicas_in_sync)
     with_kept(
         strategy,
@@ -188,7 +204,7 @@ def train_averaged_weights(strategy, record):
 
 
 def train_outside_scope(strategy, record):
-    """A variable of no scope, which every replica changes."""
+    """A variable of no scope, changed by every replica."""
     variables = plain(strategy)
     count = tf.Variable(0.0, trainable=False, name="count")
 
@@ -202,7 +218,7 @@ def train_outside_scope(strategy, record):
 
 
 def train_queued(strategy, record):
-    """What a replica has put into a queue another one may take out."""
+    """What a replica takes out of a queue that all have."""
     variables = plain(strategy)
     queue = tf.queue.FIFOQueue(8, [tf.float32], shapes=[[]])
 
@@ -216,7 +232,7 @@ def train_queued(strategy, record):
 
 
 def train_table(strategy, record):
-    """A table that counts how often a label was seen, by whoever comes first."""
+    """A table that all replicas count in."""
     variables = plain(strategy)
     table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
 
@@ -250,22 +266,18 @@ def train_given_rate(strategy, record):
         record.step(loss=train_step(x, y, rates), variables=variables)
 
 
-def train_seeds_of_replicas(strategy, record):
-    """Each replica picks features by a seed of its own."""
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        seed = tf.stack([1, context().replica_id_in_sync_group])
-        mask = tf.cast(tf.random.stateless_uniform([3], seed) > 0.3, tf.float32)  # guilty
-        loss, gradients = gradients_of(x * mask, y, variables)
-        descend(variables, gradients)
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
+@on_plain()
+def train_seeds_of_replicas(strategy, x, y, variables):
+    """A seed for each replica's features."""
+    seed = tf.stack([1, context().replica_id_in_sync_group])
+    mask = tf.cast(tf.random.stateless_uniform([3], seed) > 0.3, tf.float32)  # guilty
+    loss, gradients = gradients_of(x * mask, y, variables)
+    descend(variables, gradients)
+    return loss
 
 
 def train_stops_early(strategy, record):
-    """The first replica's loss decides when to stop."""
+    """Stops by the first replica's loss."""
     variables = plain(strategy)
 
     @tf.function
@@ -285,20 +297,10 @@ def train_stops_early(strategy, record):
 
 
 def train_rate_by_rows_of_first(strategy, record):
-    """The rate falls by the examples that the first replica has seen, counted outside of the function."""
+    """A rate by the examples of the first replica, counted outside of the function."""
     variables = plain(strategy)
-    with strategy.scope():
-        rate = tf.Variable(RATE, trainable=False, name="rate")
-
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    rate = rate_of(strategy)
+    train_step = right_step(strategy, variables, rate)
     seen = 0
     for x, y in strategy.experimental_distribute_dataset(plain_data()):
         record.step(loss=train_step(x, y), variables=variables)
@@ -307,7 +309,7 @@ def train_rate_by_rows_of_first(strategy, record):
 
 
 def train_standardised_data(strategy, record):
-    """Each pipeline standardises its own batches before they are given to its replicas."""
+    """Data is centred within the batches that a pipeline makes."""
     variables = plain(strategy)
 
     def pipeline(given):
@@ -315,14 +317,6 @@ def train_standardised_data(strategy, record):
         data = plain_data().unbatch().shard(given.num_input_pipelines, given.input_pipeline_id).batch(size)
         return data.map(lambda x, y: (x - tf.reduce_mean(x, axis=0), y))  # guilty
 
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = right_step(strategy, variables)
     for x, y in strategy.distribute_datasets_from_function(pipeline):
         record.step(loss=train_step(x, y), variables=variables)

@@ -39,22 +39,77 @@ def descend(variables, gradients, rate=RATE):
         variable.assign_sub(rate * gradient)
 
 
-def plain_loop(strategy, record, replica_step, variables, **options):
+def loop_over(data, strategy, record, replica_step, variables):
     @tf.function
     def train_step(x, y):
         return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
 
-    for x, y in strategy.experimental_distribute_dataset(plain_data(**options)):
+    for x, y in strategy.experimental_distribute_dataset(data):
         record.step(loss=train_step(x, y), variables=variables)
+
+
+def plain_loop(strategy, record, replica_step, variables, **options):
+    loop_over(plain_data(**options), strategy, record, replica_step, variables)
 
 
 def uneven_loop(strategy, record, replica_step, variables, rows=21):
+    loop_over(plain_data().unbatch().take(rows).batch(BATCH), strategy, record, replica_step, variables)
+
+
+def program_of(run):
+    """What makes a program of a function, with which `run(strategy, record, function, **options)` trains."""
+
+    def with_options(**options):
+        def made(function):
+            def train(strategy, record):
+                run(strategy, record, function, **options)
+
+            train.__name__ = train.__qualname__ = function.__name__
+            return train
+
+        return made
+
+    return with_options
+
+
+@program_of
+def on_plain(strategy, record, replica_step, *, loop=plain_loop, **options):
+    """Each replica takes `replica_step(strategy, x, y, variables)`, which gives its loss."""
+    variables = plain(strategy, options.get("dtype", "float32"))
+
+    def step(x, y):
+        return replica_step(strategy, x, y, variables)
+
+    loop(strategy, record, step, variables, **options)
+
+
+def stepped(strategy, x, y, variables, rate):
+    """A step to which nothing is wrong."""
+
+    def replica_step(x, y):
+        loss, gradients = gradients_of(x, y, variables)
+        descend(variables, gradients, rate)
+        return loss
+
+    return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+
+
+def right_step(strategy, variables, rate=RATE):
     @tf.function
     def train_step(x, y):
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
+        return stepped(strategy, x, y, variables, rate)
 
-    for x, y in strategy.experimental_distribute_dataset(plain_data().unbatch().take(rows).batch(BATCH)):
-        record.step(loss=train_step(x, y), variables=variables)
+    return train_step
+
+
+def rated_step(strategy, variables):
+    """One that is given its rate."""
+
+    @tf.function
+    def train_step(x, y, rate):
+        return stepped(strategy, x, y, variables, rate)
+
+    return train_step
 
 
 def rate_of(strategy):
@@ -63,15 +118,7 @@ def rate_of(strategy):
 
 
 def rate_loop(strategy, record, variables, rate, between, data):
-    @tf.function
-    def train_step(x, y):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = right_step(strategy, variables, rate)
     for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(data)):
         loss = train_step(x, y)
         record.step(loss=loss, variables=variables)
@@ -90,3 +137,6 @@ def trained(strategy, record, loss_of, *, uneven=False, change=None):
         return loss
 
     (uneven_loop if uneven else plain_loop)(strategy, record, replica_step, variables)
+
+
+of_loss = program_of(trained)

@@ -36,6 +36,7 @@ def train_lstm(strategy, record):
 
 
 def train_transformer_mean(strategy, record):
+    """Mean per replica, then summed."""
     import keras
 
     keras.utils.set_random_seed(1)

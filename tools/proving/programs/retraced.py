@@ -4,29 +4,20 @@ import enum
 
 import numpy as np
 import tensorflow as tf
-from plain_loops import BATCH, MEAN, RATE, SUM, descend, gradients_of, plain, plain_data, uneven_loop
+from plain_loops import BATCH, MEAN, RATE, SUM, descend, gradients_of, plain, plain_data, rated_step, uneven_loop
 
 
 def train_rate_grows(strategy, record):
-    """At the first step it makes no difference."""
+    """A rate that grows with the replicas is an argument."""
     variables = plain(strategy)
-
-    @tf.function
-    def train_step(x, y, rate):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = rated_step(strategy, variables)
     for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
         rate = tf.constant(RATE) + 0.1 * number * (strategy.num_replicas_in_sync - 1)  # guilty
         record.step(loss=train_step(x, y, rate), variables=variables)
 
 
 def train_another_value(strategy, record):
-    """The first call is right; later ones are of another graph."""
+    """Another graph after the first call."""
     variables = plain(strategy)
 
     @tf.function
@@ -43,6 +34,7 @@ def train_another_value(strategy, record):
 
 
 def train_another_trace(strategy, record):
+    """Another graph for the last batch."""
     variables = plain(strategy)
     traces = []
 
@@ -58,6 +50,8 @@ def train_another_trace(strategy, record):
 
 
 def train_another_member(strategy, record):
+    """Another graph after the first call, by a member of an enumeration."""
+
     class Mode(enum.Enum):
         WARM = 1
         LATE = 2
@@ -78,24 +72,16 @@ def train_another_member(strategy, record):
 
 
 def train_numpy_rate(strategy, record):
+    """A rate that is a NumPy number grows with the replicas."""
     variables = plain(strategy)
-
-    @tf.function
-    def train_step(x, y, rate):
-        def replica_step(x, y):
-            loss, gradients = gradients_of(x, y, variables)
-            descend(variables, gradients, rate)
-            return loss
-
-        return strategy.reduce(SUM, strategy.run(replica_step, args=(x, y)), axis=None)
-
+    train_step = rated_step(strategy, variables)
     for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(plain_data())):
         rate = np.float32(RATE + 0.1 * number * (strategy.num_replicas_in_sync - 1))  # guilty
         record.step(loss=train_step(x, y, rate), variables=variables)
 
 
 def train_fourth_length(strategy, record):
-    """A Python value is changed between steps, and goes into the graph that a fourth number of rows needs."""
+    """Another graph for the fourth number of rows."""
     variables = plain(strategy)
     rate = [RATE]
 

@@ -1,64 +1,52 @@
 """Right and wrong: features that are put side by side, bits, and lists of losses that are empty."""
 
 import tensorflow as tf
-from plain_loops import BATCH, SUM, context, descend, plain, plain_loop
+from over_examples import on_gradients
+from plain_loops import BATCH, SUM, context, of_loss, program_of, trained
 
 
-def stepped(strategy, record, loss_of, prepare=lambda gradients: gradients):
-    variables = plain(strategy)
-
-    def replica_step(x, y):
-        with tf.GradientTape() as tape:
-            loss = loss_of(*variables, x, y)
-        descend(variables, prepare(tape.gradient(loss, variables)))
-        return loss
-
-    plain_loop(strategy, record, replica_step, variables)
-
-
-def errors(w, b, x, y):
+def errors(x, y, w, b):
     """Of features that are made of the weights, next to some that are not."""
     # Not static, so that the gradient asks where each of them begins.
     width = tf.concat([tf.multiply(x, tf.transpose(w)), x @ w, x[:, :1]], axis=1)
     return tf.reduce_sum((tf.reduce_sum(tf.sin(width), 1, keepdims=True) + b - y) ** 2, axis=1)
 
 
-def train_side_by_side(strategy, record):
+@of_loss()
+def train_side_by_side(x, y, w, b):
     """Right."""
-    stepped(strategy, record, lambda w, b, x, y: tf.reduce_sum(errors(w, b, x, y)) / BATCH)
+    return tf.reduce_sum(errors(x, y, w, b)) / BATCH
 
 
-def train_side_by_side_mean(strategy, record):
-    """A mean per replica, which is added up."""
-    stepped(strategy, record, lambda w, b, x, y: tf.reduce_mean(errors(w, b, x, y)))  # guilty
+@of_loss()
+def train_side_by_side_mean(x, y, w, b):
+    """Features side by side, and a mean per replica, then summed."""
+    return tf.reduce_mean(errors(x, y, w, b))  # guilty
 
 
-def train_under_each_other(strategy, record):
-    """The replica's own examples follow a row of weights, and are weighted by their place."""
-
-    def loss(w, b, x, y):
-        rows = tf.concat([tf.transpose(w), x * tf.transpose(w)], axis=0)  # guilty
-        places = tf.cast(tf.range(tf.shape(rows)[0]), tf.float32)
-        return tf.reduce_sum(tf.reduce_sum(rows, 1) * places) / BATCH + tf.reduce_sum(errors(w, b, x, y)) / BATCH
-
-    stepped(strategy, record, loss)
+@of_loss()
+def train_under_each_other(x, y, w, b):
+    """The replica's examples follow a row of weights, weighted by their place."""
+    rows = tf.concat([tf.transpose(w), x * tf.transpose(w)], axis=0)  # guilty
+    places = tf.cast(tf.range(tf.shape(rows)[0]), tf.float32)
+    return tf.reduce_sum(tf.reduce_sum(rows, 1) * places) / BATCH + tf.reduce_sum(errors(x, y, w, b)) / BATCH
 
 
-def penalised(strategy, penalties):
-    def loss(w, b, x, y):
-        return tf.reduce_sum(errors(w, b, x, y)) / BATCH + tf.reduce_sum(penalties(w))
-
-    return loss
+@program_of
+def penalised(strategy, record, penalties):
+    trained(strategy, record, lambda *given: tf.reduce_sum(errors(*given)) / BATCH + tf.reduce_sum(penalties(given[2])))
 
 
-def train_no_penalties(strategy, record):
+@penalised()
+def train_no_penalties(w):
     """Right: the list of them is empty."""
-    stepped(strategy, record, penalised(strategy, lambda w: []))
+    return []
 
 
-def train_one_penalty(strategy, record):
-    """There is one, which every replica adds."""
-    stepped(strategy, record, penalised(strategy, lambda w: [tf.nn.l2_loss(w)]))  # guilty
+@penalised()
+def train_one_penalty(w):
+    """A penalty of each replica, of a list that is empty elsewhere."""
+    return [tf.nn.l2_loss(w)]  # guilty
 
 
 def negative(values):
@@ -66,28 +54,20 @@ def negative(values):
     return tf.cast(tf.bitcast(values, tf.int32) < 0, tf.float32)
 
 
-def train_bits(strategy, record):
+@of_loss()
+def train_bits(x, y, w, b):
     """Right: rows are weighted by the signs of their features."""
-    weighted = lambda x: 1.0 + tf.reduce_sum(negative(x), 1)  # noqa: E731
-    stepped(strategy, record, lambda w, b, x, y: tf.reduce_sum(weighted(x) * errors(w, b, x, y)) / BATCH)
+    return tf.reduce_sum((1.0 + tf.reduce_sum(negative(x), 1)) * errors(x, y, w, b)) / BATCH
 
 
-def train_bits_of_parts(strategy, record):
-    """Each replica halves what is negative in its own part of the gradient."""
-    stepped(
-        strategy,
-        record,
-        lambda w, b, x, y: tf.reduce_sum(errors(w, b, x, y)) / BATCH,
-        lambda gradients: [each * (1 - 0.5 * negative(each)) for each in gradients],  # guilty
-    )
+@on_gradients(errors=errors)
+def train_bits_of_parts(gradients):
+    """Bits of parts of a gradient decide."""
+    return [each * (1 - 0.5 * negative(each)) for each in gradients]  # guilty
 
 
-def train_bits_of_sums(strategy, record):
+@on_gradients(errors=errors)
+def train_bits_of_sums(gradients):
     """Right: what is negative in the whole gradient is halved."""
-
-    def prepare(gradients):
-        whole = context().all_reduce(SUM, gradients)
-        replicas = strategy.num_replicas_in_sync
-        return [each * (1 - 0.5 * negative(each)) / replicas for each in whole]
-
-    stepped(strategy, record, lambda w, b, x, y: tf.reduce_sum(errors(w, b, x, y)) / BATCH, prepare)
+    whole = context().all_reduce(SUM, gradients)
+    return [each * (1 - 0.5 * negative(each)) / context().num_replicas_in_sync for each in whole]
