@@ -79,27 +79,34 @@ class Probed(msgspec.Struct, frozen=True):
 def probes(inventories: Mapping[str, Mapping[str, Inventory]], strategies: Iterable[str], seed: int) -> list[Probe]:
     """All probes; a seed draws their order, so that a run that ends early has tried some of everything.
 
-    Forms that meet the same known defects are tried side by side, and by themselves.
+    Forms that meet the same known defects, or of which the same is documented, are tried by themselves.
     """
     made = [
         Probe(kind, package, strategy, circumstance, part)
         for package, of_package in inventories.items()
         for kind, inventory in of_package.items()
         for strategy in strategies
-        for part in _parts(kind, package, inventory.forms, strategy)
         for circumstance in KINDS[kind].circumstances
+        for part in _parts(kind, package, inventory.forms, f"{strategy}/{circumstance}")
     ]
     random.Random(seed).shuffle(made)
     return made
 
 
-def _parts(kind: str, package: str, forms: Iterable[str], strategy: str) -> Iterator[tuple[str, ...]]:
-    by_issues: dict[tuple[str, ...], list[str]] = {}
+def _parts(kind: str, package: str, forms: Iterable[str], where: str) -> Iterator[tuple[str, ...]]:
+    alike: dict[tuple[str, ...], list[str]] = {}
     for form in forms:
-        by_issues.setdefault(_met(kind, package, form, strategy), []).append(form)
-    for several in by_issues.values():
+        name = f"{package}/{form}/{where}"
+        if not _told_of(name, KINDS[kind].beyond):
+            met = _met(kind, package, form, where.partition("/")[0])
+            alike.setdefault((*met, *_told_of(name, KINDS[kind].documented)), []).append(form)
+    for several in alike.values():
         for first in range(0, len(several), _FORMS_MAX):
             yield tuple(several[first : first + _FORMS_MAX])
+
+
+def _told_of(name: str, patterns: Iterable[tuple[str, str]]) -> list[str]:
+    return [text for pattern, text in patterns if fnmatchcase(name, pattern)]
 
 
 def _met(kind: str, package: str, form: str, strategy: str) -> tuple[str, ...]:
@@ -127,7 +134,7 @@ def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
         return
     if len(forms) == 1:
         where = f"{probe.package}/{forms[0]}/{probe.strategy}/{probe.circumstance}"
-        documented = [text for pattern, text in KINDS[probe.kind].documented if fnmatchcase(where, pattern)]
+        documented = _told_of(where, KINDS[probe.kind].documented)
         if documented and outcome in ("wrong", "failed"):
             yield Finding(forms[0], "documented", documented[0])
         else:

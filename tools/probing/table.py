@@ -34,6 +34,8 @@ def coverage(probes: Sequence[Probe], results: Iterable[Probed]) -> str:
 def _cell(probes: Sequence[Probe], results: Sequence[Probed]) -> str:
     forms = sum(len(probe.forms) for probe in probes)
     tried = sum(len(result.forms) for result in results)
+    if not forms:
+        return "does not apply"
     if not tried:
         return "not run"
     counts = Counter(finding.outcome for result in results for finding in result.findings)

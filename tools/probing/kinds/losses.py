@@ -51,6 +51,8 @@ def _make(keras: Keras, name: str, way: str) -> Any:
 class _Work:
     """Each loss has a dense layer, whose outputs it is given."""
 
+    inputs = ("vector", "label", "tokens")
+
     def __init__(self, keras: Keras, forms: Mapping[str, Form], rows: int) -> None:
         self._rows = rows
         self._losses = {name: form.make(keras) for name, form in forms.items()}
@@ -99,5 +101,5 @@ KIND = Kind(
     forms=_forms,
     train=functools.partial(step_by_step, work=_Work),
     circumstances=("even", "uneven", "eager", "half", "compiled"),
-    documented=[("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs")],
+    beyond=[("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs")],
 )

@@ -88,6 +88,8 @@ def _forms(keras: Keras) -> dict[str, Form]:
 class _Work:
     """Scores are drawn; nothing is trained."""
 
+    inputs = ("vector", "label", "tokens")
+
     def __init__(self, keras: Keras, forms: Mapping[str, Form], rows: int) -> None:
         self._forms = forms
         self._metrics = {name: form.make(keras) for name, form in forms.items()}

@@ -66,6 +66,8 @@ def _make_legacy(keras: Keras, name: str) -> Any:
 class _Work:
     """Each optimizer has a matrix and a table of its own."""
 
+    inputs = ("vector", "tokens")
+
     def __init__(self, keras: Keras, forms: Mapping[str, Form], rows: int) -> None:
         self._rows = rows
         self._optimizers = {name: form.make(keras) for name, form in forms.items()}

@@ -37,6 +37,7 @@ class Kind(NamedTuple):
         circumstances: under which they are tried.
         issues: patterns of `package/form`, and the known defect that these meet; its symptom must be seen.
         documented: patterns of `package/form/strategy/circumstance`, and what the documentation says of these.
+        beyond: such patterns, and why nobody can do that; it is not tried.
     """
 
     module: str
@@ -46,6 +47,7 @@ class Kind(NamedTuple):
     circumstances: Sequence[str]
     issues: Sequence[tuple[str, str]] = ()
     documented: Sequence[tuple[str, str]] = ()
+    beyond: Sequence[tuple[str, str]] = ()
 
 
 def forms_of(keras: Keras, module: str, rows: Sequence[Row]) -> dict[str, Form]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from tools.probing.kinds.protocol import Form, Keras
@@ -11,10 +11,25 @@ from tools.probing.kinds.protocol import Form, Keras
 __all__ = ["examples", "step_by_step"]
 
 _EVEN, _UNEVEN = (12, 12), (12, 7, 3)
+_SHAPES = {
+    "vector": (8,),
+    "sequence": (6, 4),
+    "image": (6, 6, 3),
+    "volume": (4, 4, 4, 2),
+    "frames": (3, 5, 2),
+    "video": (3, 4, 4, 2),
+    "volumes": (2, 3, 3, 3, 2),
+}
 
 
 class Work(Protocol):
-    """What was made of some forms, below a strategy's scope."""
+    """What was made of some forms, below a strategy's scope.
+
+    Attributes:
+        inputs: the names of those that it reads; what replicas are not given costs nothing.
+    """
+
+    inputs: Collection[str]
 
     def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
         """Train on one replica's rows; scalars that are added up over the replicas."""
@@ -26,20 +41,18 @@ class Work(Protocol):
         """What is read outside of the replicas after a step."""
 
 
-def examples(count: int) -> dict[str, Any]:
-    """Inputs of each shape that layers are given."""
+def examples(count: int, names: Collection[str]) -> dict[str, Any]:
+    """Inputs of these names, each of a shape that layers are given."""
     import numpy as np
 
     random = np.random.default_rng(0)
-    shapes = {"vector": (8,), "sequence": (6, 4), "image": (6, 6, 3), "volume": (4, 4, 4, 2), "frames": (3, 5, 2)}
-    shapes |= {"video": (3, 4, 4, 2), "volumes": (2, 3, 3, 3, 2)}
     made: dict[str, Any] = {
-        name: random.uniform(0, 1, (count, *shape)).astype(np.float32) for name, shape in shapes.items()
+        name: random.uniform(0, 1, (count, *shape)).astype(np.float32) for name, shape in _SHAPES.items()
     }
     made["tokens"] = random.integers(0, 8, (count, 6)).astype(np.int32)
     made["words"] = random.choice(["a", "b c", "c a b", "d"], count)
     made["label"] = np.eye(4, dtype=np.float32)[random.integers(0, 4, count)]
-    return made
+    return {name: array for name, array in made.items() if name in names}
 
 
 def step_by_step(
@@ -70,20 +83,20 @@ def step_by_step(
         made = work(keras, forms, batches[0])
     replica_step = made.replica_step
     if circumstance == "compiled":
-        replica_step = tf.function(replica_step, jit_compile=True)
+        replica_step = tf.function(replica_step, jit_compile=True, autograph=False)
 
     def step(batch: Any) -> Any:
         found = strategy.run(replica_step, args=(batch,))
         return {name: strategy.reduce(tf.distribute.ReduceOp.SUM, loss, axis=None) for name, loss in found.items()}
 
-    if circumstance != "eager":
-        step = tf.function(step, reduce_retracing=True)
-    given = examples(sum(batches))
-    if circumstance == "compiled":
-        del given["words"]  # XLA has no strings
-    whole = tf.data.Dataset.from_tensor_slices(given)
+    whole = tf.data.Dataset.from_tensor_slices(examples(sum(batches), made.inputs))
     pieces = [whole.skip(sum(batches[:index])).take(size).batch(size) for index, size in enumerate(batches)]
     data = functools.reduce(lambda left, right: left.concatenate(right), pieces)
-    for batch in strategy.experimental_distribute_dataset(data):
+    batches_given = strategy.experimental_distribute_dataset(data)
+    if circumstance != "eager":
+        # Batches of one size have their shapes in the graph, and of several there is one graph too.
+        signature = [batches_given.element_spec] if circumstance == "uneven" else None
+        step = tf.function(step, input_signature=signature, autograph=False)
+    for batch in batches_given:
         found = step(batch)
         record.step(metrics={**found, **made.results()}, variables=dict(made.variables()))
