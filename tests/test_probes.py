@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 from tools import probes as tool
 from tools.probing import running
+from tools.probing.drawn import draw_forms, is_drawn, named_form
 from tools.probing.inventory import Inventory, inventory_of
 from tools.probing.kinds import KINDS
+from tools.probing.kinds.protocol import Keras, Kind, Row, forms_of
 from tools.probing.running import Finding, Outcome, Probe, Probed, probes, result_of
-from tools.probing.table import coverage, findings, formless
+from tools.probing.table import coverage, findings, formless, refused
 from tools.probing.training import CIRCUMSTANCES
 
 LAYERS = Inventory(("Add", "Dense", "Masking"), tuple(sorted(["Add", *(f"Dense:{number}" for number in range(19))])))
@@ -29,6 +34,91 @@ def test_a_seed_draws_the_order_and_nothing_else() -> None:
         here = [each for each in first if (each.kind, each.circumstance) == ("layers", circumstance)]
         tried = sorted(form for each in here if each.strategy == "mirrored-3" for form in each.forms)
         assert tried == sorted(LAYERS.forms)
+
+
+def test_what_cannot_apply_is_not_tried() -> None:
+    """XLA has no collectives between processes, and no strings; the table says which is no matter of a budget."""
+    forms = ("Dense", "StringLookup", "TextVectorization:vocabulary=None")
+    inventories = {"keras": {"layers": Inventory(forms, forms)}}
+    every = probes(inventories, ["mirrored-2", "multi_worker-2"], 0)
+    compiled = [probe for probe in every if probe.circumstance == "compiled"]
+    assert [(probe.strategy, probe.forms) for probe in compiled] == [("mirrored-2", ("Dense",))]
+    assert "| layers | keras | compiled | not run | does not apply |" in coverage(every, []).splitlines()
+
+
+class _Pooling:
+    """A class of no Keras, which refuses one combination when it is made, and another one when it is called."""
+
+    def __init__(self, size: int, strides: int = 1, padding: str = "valid", **more: Any) -> None:
+        if padding == "causal":
+            raise ValueError(padding)
+        self.told = {"size": size, "strides": strides, "padding": padding, **more}
+
+
+class _Work:
+    inputs: Collection[str] = ("vector",)
+
+    def __init__(self, keras: Keras, forms: Mapping[str, Any], rows: int) -> None:
+        self.made = {name: form.make(keras) for name, form in forms.items()}
+
+    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+        assert batch["vector"].shape == (1, 8)
+        if any(each.told["strides"] == 2 and each.told["padding"] == "same" for each in self.made.values()):
+            raise TypeError("strides")
+        return {}
+
+    def variables(self) -> Mapping[str, Any]:
+        return {}
+
+    def results(self) -> Mapping[str, Any]:
+        return {}
+
+
+_TWO_FORMS: list[Row] = [("Pooling", "vector", (3,), {}), ("Pooling:large", "vector", (5,), {})]
+_POOLING = Kind(
+    module="layers",
+    bases=frozenset(),
+    forms=lambda keras: forms_of(keras, "layers", _TWO_FORMS),
+    circumstances=("even",),
+    work=_Work,
+)
+_KERAS = SimpleNamespace(layers=SimpleNamespace(Pooling=_Pooling))
+
+
+def test_a_seed_draws_arguments_and_a_name_tells_them() -> None:
+    """What the class refuses is counted; a form is made again from its name alone."""
+    drawn, again = draw_forms(_KERAS, _POOLING, 6, 0), draw_forms(_KERAS, _POOLING, 6, 0)
+    assert drawn == again
+    assert drawn.refused > 0
+    assert 1 < len(drawn.names) <= 6
+    assert all(map(is_drawn, drawn.names))
+    for name in drawn.names:
+        assert "causal" not in name
+        told = named_form(_POOLING.forms(_KERAS), name).make(_KERAS).told
+        given = dict(each.split("=") for each in name.partition(":")[2].split(","))
+        assert told["size"] == 3
+        assert given.items() <= {key: str(value) for key, value in told.items()}.items()
+    assert draw_forms(_KERAS, _POOLING, 0, 0) == ((), 0)
+
+
+def test_a_form_by_hand_is_itself() -> None:
+    """A part of what they have in common is their class."""
+    forms = _POOLING.forms(_KERAS)
+    assert named_form(forms, "Pooling:large").make(_KERAS).told["size"] == 5
+    assert not is_drawn("Pooling:large")
+
+
+def test_drawn_forms_have_parts_and_a_row_of_their_own() -> None:
+    """So that probes of forms by hand are the same whatever is drawn."""
+    forms = ("Dense", "Dense:units=3", "Masking:mask_value=0.0")
+    inventories = {"keras": {"layers": Inventory(forms, forms, refused=7)}}
+    even = [probe for probe in probes(inventories, ["mirrored-2"], 0) if probe.circumstance == "even"]
+    assert sorted(probe.forms for probe in even) == [("Dense",), ("Dense:units=3", "Masking:mask_value=0.0")]
+    table = coverage(even, [Probed(each.name, each.forms, (), 1.0) for each in even]).splitlines()
+    assert table[-2:] == ["| layers | keras | even | 1 |", "| layers, drawn | keras | even | 2 |"]
+    assert list(refused(inventories)) == [
+        "- 7 combinations of drawn arguments are refused on one device, and are not tried."
+    ]
 
 
 def test_each_circumstance_is_explained() -> None:
@@ -55,7 +145,7 @@ def test_what_was_not_run_is_told() -> None:
 
 def test_a_budget_that_is_spent_runs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The table says so, and nothing was found to be wrong."""
-    monkeypatch.setattr(tool, "inventory_of", lambda package: INVENTORIES["keras"])
+    monkeypatch.setattr(tool, "inventory_of", lambda package, drawn, seed: INVENTORIES["keras"])
     done = CliRunner().invoke(tool.main, ["--budget", "0s", "--strategy", "mirrored-2", "--package", "keras"])
     assert done.exit_code == 0, done.output
     assert "| layers | keras | even | not run |" in done.output
@@ -94,7 +184,7 @@ def test_forms_are_of_classes_that_there_are(package: str) -> None:
     for name in ("layers", "augmentations", "losses", "metrics"):
         made = {form.partition(":")[0] for form in found[name].forms}
         assert made <= set(found[name].classes) | {"RNN", "StackedRNNCells"}, name
-    assert sum(len(line.split(", ")) for line in formless({package: found})) <= 16
+    assert sum(line.count("`") // 2 for line in formless({package: found})) <= 3
 
 
 @pytest.mark.full

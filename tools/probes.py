@@ -16,7 +16,7 @@ from simulator.units import parse_duration  # noqa: E402
 from tools.pages import DOCS, fill  # noqa: E402
 from tools.probing.inventory import inventory_of  # noqa: E402
 from tools.probing.running import Probed, probes, result_of  # noqa: E402
-from tools.probing.table import coverage, findings, formless  # noqa: E402
+from tools.probing.table import coverage, findings, formless, refused  # noqa: E402
 from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 
 __all__ = ["main"]
@@ -38,7 +38,8 @@ Exit codes: 0 all is consistent, known or documented; 1 something is not; 2 usag
 @only
 @click.option("--strategy", "strategies", multiple=True, default=STRATEGIES, show_default=True, help="Only this.")
 @click.option("--package", "packages", multiple=True, default=PACKAGES, show_default=True, help="Only this.")
-@click.option("--seed", default=0, show_default=True, help="Draws the order.")
+@click.option("--seed", default=0, show_default=True, help="Draws the order, and arguments.")
+@click.option("--drawn", default=1, show_default=True, type=click.IntRange(0), help="Forms of a class to draw.")
 @click.option("--budget", default="20m", show_default=True, metavar="TIME", help="No probe begins after it.")
 @at_once(1)
 @json_file
@@ -48,6 +49,7 @@ def main(
     strategies: tuple[str, ...],
     packages: tuple[str, ...],
     seed: int,
+    drawn: int,
     budget: str,
     jobs: int,
     file: Path | None,
@@ -60,13 +62,13 @@ def main(
     """
     os.environ |= {"LOCKSTEP_PROVE": "0", "LOCKSTEP_CULPRIT": "0"}
     seconds = parse_duration(budget, "budget")
-    inventories = {package: inventory_of(package) for package in packages}
+    inventories = {package: inventory_of(package, drawn, seed) for package in packages}
     every = probes(inventories, strategies, seed)
     chosen = named([probe for probe in every if fnmatchcase(probe.name, only)], only)
     known = saved(file, Probed) if file is not None and file.exists() else []
     results = track(chosen, result_of, jobs, _said, file=file, known=known, seconds=seconds)
     missing = ["Public classes that no form makes:", "", *formless(inventories)]
-    told = "\n".join([coverage(chosen, results), "", *findings(results), "", *missing])
+    told = "\n".join([coverage(chosen, results), "", *findings(results), *refused(inventories), "", *missing])
     click.echo(told)
     if page:
         fill(PAGE, "probes", told)

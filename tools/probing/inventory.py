@@ -20,21 +20,26 @@ class Inventory(msgspec.Struct, frozen=True):
     Attributes:
         classes: that are public, without those that are there to be derived from.
         forms: the names of the forms, of which `Dense:regularized` is one of `Dense`.
+        refused: how many combinations of arguments that were drawn a class refuses on one device.
     """
 
     classes: tuple[str, ...]
     forms: tuple[str, ...]
+    refused: int = 0
 
 
-def inventory_of(package: str) -> dict[str, Inventory]:
-    """The inventory of each kind; in a process of its own, since this one does not import TensorFlow."""
-    told = subprocess.run(
-        [sys.executable, "-m", __spec__.name, package], cwd=ROOT, stdout=subprocess.PIPE, check=True
-    ).stdout
+def inventory_of(package: str, drawn: int = 0, seed: int = 0) -> dict[str, Inventory]:
+    """The inventory of each kind, with so many drawn forms of each class.
+
+    It is made in a process of its own, since this one does not import TensorFlow.
+    """
+    command = [sys.executable, "-m", __spec__.name, package, str(drawn), str(seed)]
+    told = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True).stdout
     return msgspec.json.decode(told.splitlines()[-1], type=dict[str, Inventory])
 
 
-def _inventory(package: str) -> dict[str, Inventory]:
+def _inventory(package: str, count: int, seed: int) -> dict[str, Inventory]:
+    from tools.probing.drawn import draw_forms
     from tools.probing.kinds import KINDS
 
     keras = importlib.import_module(package)
@@ -44,10 +49,11 @@ def _inventory(package: str) -> dict[str, Inventory]:
         public = {name: each for name in dir(module) if isinstance(each := getattr(module, name), type)}
         # An alias, such as Convolution2D, is the class that it names; GroupQueryAttention has another name of its own.
         classes = {each.__name__ if each.__name__ in public else name for name, each in public.items()}
-        forms = tuple(sorted(kind.forms(keras)))
-        found[name] = Inventory(tuple(sorted(classes - kind.bases)), forms)
+        drawn = draw_forms(keras, kind, count, seed)
+        forms = tuple(sorted({*kind.forms(keras), *drawn.names}))
+        found[name] = Inventory(tuple(sorted(classes - kind.bases)), forms, drawn.refused)
     return found
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(_inventory(sys.argv[1])).decode())
+    print(msgspec.json.encode(_inventory(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))).decode())

@@ -15,6 +15,7 @@ from harness import verify
 from harness.judging.known_issues import Symptom, registry
 from harness.judging.verdict import Verdict
 from simulator import LockstepError
+from tools.probing.drawn import is_drawn
 from tools.probing.inventory import Inventory
 from tools.probing.kinds import KINDS
 from tools.probing.training import train
@@ -39,6 +40,11 @@ class Probe(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """What reports call it."""
         return f"{self.kind}/{self.package}/{self.strategy}/{self.circumstance}/{self.forms[0]}"
+
+    @property
+    def row(self) -> str:
+        """Where it is counted: forms whose arguments were drawn have a row of their own."""
+        return f"{self.kind}, drawn" if is_drawn(self.forms[0]) else self.kind
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -79,7 +85,8 @@ class Probed(msgspec.Struct, frozen=True):
 def probes(inventories: Mapping[str, Mapping[str, Inventory]], strategies: Iterable[str], seed: int) -> list[Probe]:
     """All probes; a seed draws their order, so that a run that ends early has tried some of everything.
 
-    Forms that meet the same known defects, or of which the same is documented, are tried by themselves.
+    Forms that meet the same known defects, or of which the same is documented, are tried by themselves; so are those
+    whose arguments were drawn.
     """
     made = [
         Probe(kind, package, strategy, circumstance, part)
@@ -99,7 +106,7 @@ def _parts(kind: str, package: str, forms: Iterable[str], where: str) -> Iterato
         name = f"{package}/{form}/{where}"
         if not _told_of(name, KINDS[kind].beyond):
             met = _met(kind, package, form, where.partition("/")[0])
-            alike.setdefault((*met, *_told_of(name, KINDS[kind].documented)), []).append(form)
+            alike.setdefault((str(is_drawn(form)), *met, *_told_of(name, KINDS[kind].documented)), []).append(form)
     for several in alike.values():
         for first in range(0, len(several), _FORMS_MAX):
             yield tuple(several[first : first + _FORMS_MAX])

@@ -7,9 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from tools.pages import table as markdown
 from tools.probing.inventory import Inventory
+from tools.probing.kinds import KINDS
 from tools.probing.running import Probe, Probed
 
-__all__ = ["coverage", "findings", "formless"]
+__all__ = ["coverage", "findings", "formless", "refused"]
 
 
 def coverage(probes: Sequence[Probe], results: Iterable[Probed]) -> str:
@@ -17,13 +18,13 @@ def coverage(probes: Sequence[Probe], results: Iterable[Probed]) -> str:
     done = {result.name: result for result in results}
     strategies = sorted({probe.strategy for probe in probes})
     rows = []
-    for kind, package, circumstance in sorted({(each.kind, each.package, each.circumstance) for each in probes}):
+    for kind, package, circumstance in sorted({(each.row, each.package, each.circumstance) for each in probes}):
         cells = []
         for strategy in strategies:
             here = [
                 probe
                 for probe in probes
-                if (probe.kind, probe.package, probe.circumstance, probe.strategy)
+                if (probe.row, probe.package, probe.circumstance, probe.strategy)
                 == (kind, package, circumstance, strategy)
             ]
             cells.append(_cell(here, [done[probe.name] for probe in here if probe.name in done]))
@@ -59,11 +60,20 @@ def findings(results: Iterable[Probed]) -> Iterator[str]:
 
 
 def formless(inventories: Mapping[str, Mapping[str, Inventory]]) -> Iterator[str]:
-    """The public classes that no form makes."""
+    """The public classes that no form makes, and why."""
+    reasons = {name: why for kind in KINDS.values() for name, why in kind.unmade.items()}
     for package, of_package in inventories.items():
         by_module: dict[tuple[str, ...], set[str]] = {}
         for inventory in of_package.values():
             by_module.setdefault(inventory.classes, set()).update({form.partition(":")[0] for form in inventory.forms})
         for classes, made in by_module.items():
             if left := [name for name in classes if name not in made]:
-                yield f"- {package}: {', '.join(f'`{name}`' for name in left)}"
+                told = (f"`{name}`" + (f" ({reasons[name]})" if name in reasons else "") for name in left)
+                yield f"- {package}: {', '.join(told)}"
+
+
+def refused(inventories: Mapping[str, Mapping[str, Inventory]]) -> Iterator[str]:
+    """How many combinations of drawn arguments were left out."""
+    number = sum(inventory.refused for of_package in inventories.values() for inventory in of_package.values())
+    if number:
+        yield f"- {number} combinations of drawn arguments are refused on one device, and are not tried."

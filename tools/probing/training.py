@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tools.probing.drawn import named_form
 from tools.probing.kinds import KINDS
+from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["CIRCUMSTANCES", "train"]
 
@@ -23,5 +25,10 @@ def train(strategy: Any, record: Any, *, kind: str, package: str, forms: tuple[s
     """Train some forms of a kind's classes, side by side."""
     keras = importlib.import_module(package)
     keras.utils.set_random_seed(1)
-    known = KINDS[kind].forms(keras)
-    KINDS[kind].train(strategy, record, keras, {name: known[name] for name in forms}, circumstance)
+    chosen = KINDS[kind]
+    known = chosen.forms(keras)
+    named = {name: named_form(known, name) for name in forms}
+    if chosen.work is not None:
+        step_by_step(strategy, record, keras, named, circumstance, work=chosen.work)
+    if chosen.train is not None:
+        chosen.train(strategy, record, keras, named)

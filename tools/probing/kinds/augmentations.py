@@ -7,7 +7,6 @@ from typing import Any
 
 from tools.probing.kinds.layers import BASES, LayerWork
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
-from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -72,7 +71,7 @@ KIND = Kind(
     module="layers",
     bases=BASES,
     forms=_forms,
-    train=functools.partial(step_by_step, work=LayerWork),
+    work=LayerWork,
     circumstances=("even", "uneven"),
     issues=[("keras/*", "keras3-central-storage-own-state")],
     documented=[(f"keras/{name}/*", "rows are mixed with others of the same replica") for name in ("CutMix", "MixUp")],

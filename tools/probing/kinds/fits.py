@@ -108,6 +108,20 @@ _USES: dict[str, _Use] = {
     "ModelCheckpoint:save_freq": _Use(callbacks=_checkpoint(save_freq=3, save_weights_only=True)),
     "BackupAndRestore": _Use(callbacks=lambda keras, place: [keras.callbacks.BackupAndRestore(str(place / "backup"))]),
     "CSVLogger": _Use(callbacks=lambda keras, place: [keras.callbacks.CSVLogger(str(place / "log.csv"))]),
+    "TensorBoard": _Use(callbacks=lambda keras, place: [keras.callbacks.TensorBoard(str(place / "logs"))]),
+    "SidecarEvaluatorModelExport": _Use(
+        callbacks=lambda keras, place: [
+            keras.callbacks.ModelCheckpoint(str(place / "ckpt-{epoch}"), save_weights_only=True),
+            keras.callbacks.SidecarEvaluatorModelExport(
+                str(place / "best.weights.h5"),
+                str(place / "ckpt-{epoch}"),
+                monitor="val_loss",
+                mode="min",
+                save_weights_only=True,
+            ),
+        ],
+        fitted={"validation": True},
+    ),
     "SwapEMAWeights": _Use(_optimizer("SGD", use_ema=True, ema_momentum=0.5), callbacks=_callback("SwapEMAWeights")),
 }
 
@@ -164,7 +178,7 @@ def _used(keras: Keras, name: str) -> dict[str, Any]:
     return found
 
 
-def _train(strategy: Any, record: Any, keras: Keras, forms: Mapping[str, Form], circumstance: str) -> None:
+def _train(strategy: Any, record: Any, keras: Keras, forms: Mapping[str, Form]) -> None:
     for form in forms.values():
         keras.utils.set_random_seed(1)
         with strategy.scope():
@@ -183,4 +197,5 @@ KIND = Kind(
         ("tf_keras/ModelCheckpoint*", "tf-keras-load-weights-metrics"),
     ],
     train=_train,
+    unmade={"RemoteMonitor": "it posts to a server", "OrbaxCheckpoint": "it needs Orbax, which is not installed"},
 )

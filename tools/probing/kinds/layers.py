@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
-from tools.probing.kinds.stepping import examples, step_by_step
+from tools.probing.kinds.stepping import examples
 
 __all__ = ["BASES", "KIND", "LayerWork"]
 
@@ -126,6 +126,13 @@ def _composed(keras: Keras) -> dict[str, Form]:
     def causal(layer: Any, x: Any, **options: Any) -> Any:
         return layer(x, x, use_causal_mask=True, **options)
 
+    def boxed(layer: Any, x: Any, **options: Any) -> Any:
+        import tensorflow as tf
+
+        boxes = tf.reshape(x, [-1, 27, 4])
+        given = {"images": x, "bounding_boxes": {"boxes": boxes, "labels": boxes[:, :, 0]}}
+        return layer(given, **options)["bounding_boxes"]["boxes"]
+
     def crossed(layer: Any, x: Any, **options: Any) -> Any:
         return layer((x[:, 0], x[:, 1]), **options)
 
@@ -146,6 +153,9 @@ def _composed(keras: Keras) -> dict[str, Form]:
         "StackedRNNCells": Form(
             "sequence",
             lambda chosen: chosen.layers.RNN(chosen.layers.StackedRNNCells([chosen.layers.SimpleRNNCell(3)] * 1)),
+        ),
+        "MaxNumBoundingBoxes": Form(
+            "image", lambda chosen: chosen.layers.MaxNumBoundingBoxes(5, bounding_box_format="xyxy"), boxed
         ),
         "HashedCrossing": Form("tokens", lambda chosen: chosen.layers.HashedCrossing(5), crossed),
         "Attention": Form("sequence", lambda chosen: chosen.layers.Attention(use_scale=True), twice),
@@ -252,16 +262,21 @@ KIND = Kind(
     module="layers",
     bases=BASES,
     forms=_forms,
-    train=functools.partial(step_by_step, work=LayerWork),
+    work=LayerWork,
     circumstances=("even", "uneven", "eager", "half", "compiled"),
     issues=[
         ("keras/MelSpectrogram", "keras3-mel-spectrogram-batch"),
         ("keras/BatchNormalization*", "keras3-central-storage-own-state"),
+        ("keras/*:*constrain*", "keras3-central-storage-own-state"),
     ],
     documented=[
         ("tf_keras/SpectralNormalization/*", "it fails beside Keras 3, on one device too"),
-        *((f"*/{name}/*/uneven", _MEANS_OF_MEANS) for name in ("Dense:activity", "ActivityRegularization")),
+        *(
+            (f"*/{name}/*/uneven", _MEANS_OF_MEANS)
+            for name in ("Dense:activity", "ActivityRegularization*", "*activity_regularizer=*")
+        ),
     ],
+    unmade={"STFTSpectrogram": "a form makes it where SciPy is installed"},
     beyond=[
         ("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs"),
         *((f"*/{name}*/*/compiled", "XLA has no strings") for name in ("StringLookup", "TextVectorization")),

@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind
-from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
-# Without CTC, and without Dice, Tversky and Circle, which are no mean of what examples have by themselves.
 _NAMES = (
+    "CTC",
     "BinaryCrossentropy",
     "BinaryFocalCrossentropy",
     "CategoricalCrossentropy",
     "CategoricalFocalCrossentropy",
     "CategoricalGeneralizedCrossEntropy",
     "CategoricalHinge",
+    "Circle",
     "CosineSimilarity",
     "Hinge",
     "Huber",
@@ -32,20 +32,28 @@ _NAMES = (
     "SparseCategoricalCrossentropy",
     "SquaredHinge",
 )
-_SPARSE = ("SparseCategoricalCrossentropy", "CategoricalGeneralizedCrossEntropy")
+_SPARSE = ("SparseCategoricalCrossentropy", "CategoricalGeneralizedCrossEntropy", "Circle")
+# Without an axis they have one number for a whole batch.
+_OVER_AXES = ("Dice", "Tversky")
 
 
 def _forms(keras: Keras) -> dict[str, Form]:
     return {
-        f"{name}:{way}": Form(way, functools.partial(_make, name=name, way=way))
-        for name in _NAMES
+        f"{name}:{way}": Form(
+            "label", functools.partial(_make, name=name, reduction=way, **_axis_of(name)), public=name
+        )
+        for name in (*_NAMES, *_OVER_AXES)
         if hasattr(keras.losses, name)
         for way in ("none", "sum")
     }
 
 
-def _make(keras: Keras, name: str, way: str) -> Any:
-    return getattr(keras.losses, name)(reduction=way)
+def _axis_of(name: str) -> dict[str, int]:
+    return {"axis": 1} if name in _OVER_AXES else {}
+
+
+def _make(keras: Keras, name: str, **options: Any) -> Any:
+    return getattr(keras.losses, name)(**options)
 
 
 class _Work:
@@ -75,6 +83,8 @@ class _Work:
             layer = self._layers[name]
             with tf.GradientTape() as tape:
                 scores = layer(batch["vector"])
+                if name.startswith("CTC:"):
+                    label, scores = _sequences(batch["tokens"], scores)
                 # Rows that count once, twice and not at all.
                 of_rows = loss(label, scores, sample_weight=tf.reduce_sum(batch["tokens"], axis=1) % 3)
                 found[name] = tf.reduce_sum(of_rows) / self._rows
@@ -95,11 +105,20 @@ class _Work:
         return {}
 
 
+def _sequences(tokens: Any, scores: Any) -> tuple[Any, Any]:
+    """Two labels of each row, none of them the blank, and its scores at each of five times."""
+    import tensorflow as tf
+
+    times = tf.cast(tf.range(1, 6), scores.dtype)
+    return 1 + tokens[:, :2] % 3, scores[:, None, :] * times[None, :, None]
+
+
 KIND = Kind(
     module="losses",
     bases=frozenset({"Loss", "Reduction"}),
     forms=_forms,
-    train=functools.partial(step_by_step, work=_Work),
+    work=_Work,
     circumstances=("even", "uneven", "eager", "half", "compiled"),
+    documented=[("keras/Circle:*", "rows are compared with others of the same replica")],
     beyond=[("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs")],
 )

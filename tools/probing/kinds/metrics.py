@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
-from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -131,7 +129,7 @@ KIND = Kind(
     module="metrics",
     bases=frozenset({"Metric", "SumOverBatchSize", "SumOverBatchSizeMetricWrapper"}),
     forms=_forms,
-    train=functools.partial(step_by_step, work=_Work),
+    work=_Work,
     circumstances=("even", "uneven", "eager"),
     documented=[("*/MeanTensor/*/uneven", _MEAN_OF_PARTS)],
 )

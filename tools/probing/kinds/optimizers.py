@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind
-from tools.probing.kinds.stepping import step_by_step
 
 __all__ = ["KIND"]
 
@@ -22,7 +21,8 @@ _OPTIONS: dict[str, dict[str, Any]] = {
     ":loss_scale": {},
     ":schedule": {},
 }
-_BASES = frozenset({"Optimizer", "LossScaleOptimizer", "MultiOptimizer", "TFOptimizer", "KerasOptimizer"})
+_AROUND_OTHERS = {"LossScaleOptimizer", "MultiOptimizer", "OptimizerMap"}
+_BASES = frozenset({"Optimizer", "TFOptimizer", "KerasOptimizer"} | _AROUND_OTHERS)
 # A whole class of its own: options of other optimizers.
 _WITHOUT_DECAY = ("AdamW", "ScheduleFreeAdamW", "Muon")
 
@@ -36,7 +36,7 @@ def _forms(keras: Keras) -> dict[str, Form]:
         and name not in _BASES
     ]
     forms = {
-        name + way: Form("vector", functools.partial(_make, name=name, way=way))
+        name + way: Form("vector", functools.partial(_make, name=name, way=way), public="" if way else name)
         for name in sorted(names)
         for way in _OPTIONS
         if not (way == ":weight_decay" and name in _WITHOUT_DECAY)
@@ -45,18 +45,26 @@ def _forms(keras: Keras) -> dict[str, Form]:
     if keras.__name__ == "tf_keras":
         for name in ("Adadelta", "Adagrad", "Adam", "Adamax", "Ftrl", "Nadam", "RMSprop", "SGD"):
             forms[f"legacy.{name}"] = Form("vector", functools.partial(_make_legacy, name=name))
+    if hasattr(keras.optimizers, "MultiOptimizer"):
+        forms["MultiOptimizer"] = Form("vector", _make_several)
     return forms
 
 
-def _make(keras: Keras, name: str, way: str) -> Any:
+def _make(keras: Keras, name: str, way: str, **options: Any) -> Any:
     rate: Any = 0.1
     if way == ":schedule":
         rate = keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5)
-    optimizer = getattr(keras.optimizers, name)(rate, **_OPTIONS[way])
+    optimizer = getattr(keras.optimizers, name)(rate, **_OPTIONS[way], **options)
     if way != ":loss_scale":
         return optimizer
     kinds = keras.optimizers if hasattr(keras.optimizers, "LossScaleOptimizer") else keras.mixed_precision
     return kinds.LossScaleOptimizer(optimizer)
+
+
+def _make_several(keras: Keras) -> Any:
+    """An optimizer for the table, and another one for what else there is."""
+    kinds = keras.optimizers
+    return kinds.MultiOptimizer(kinds.OptimizerMap(kinds.SGD(0.1), {".*embeddings": kinds.Adam(0.1)}))
 
 
 def _make_legacy(keras: Keras, name: str) -> Any:
@@ -123,13 +131,14 @@ KIND = Kind(
     module="optimizers",
     bases=_BASES,
     forms=_forms,
-    train=functools.partial(step_by_step, work=_Work),
+    work=_Work,
     circumstances=("even", "uneven", "eager"),
     issues=[
         ("keras/*clip*", "keras3-clip-before-reduction"),
-        ("keras/*:accumulation", "keras3-gradient-accumulation"),
-        ("keras/*:accumulation", "keras3-gradient-accumulation-saved"),
-        ("keras/*:ema", "keras3-ema-overwrite"),
+        ("keras/*accumulation*", "keras3-gradient-accumulation"),
+        ("keras/*accumulation*", "keras3-gradient-accumulation-saved"),
+        ("keras/*:*ema*", "keras3-ema-overwrite"),
+        *((f"keras/*:{part}*", "keras3-central-storage-own-state") for part in ("*ema", "loss_scale")),
         ("tf_keras/*:schedule", "tf-keras-central-storage-schedule"),
         ("tf_keras/Nadam*", "tf-keras-nadam"),
     ],

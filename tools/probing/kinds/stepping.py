@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, Protocol
+from typing import Any
 
-from tools.probing.kinds.protocol import Form, Keras
+from tools.probing.kinds.protocol import Form, Keras, Work
 
 __all__ = ["examples", "step_by_step"]
 
@@ -20,25 +20,6 @@ _SHAPES = {
     "video": (3, 4, 4, 2),
     "volumes": (2, 3, 3, 3, 2),
 }
-
-
-class Work(Protocol):
-    """What was made of some forms, below a strategy's scope.
-
-    Attributes:
-        inputs: the names of those that it reads; what replicas are not given costs nothing.
-    """
-
-    inputs: Collection[str]
-
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Train on one replica's rows; scalars that are added up over the replicas."""
-
-    def variables(self) -> Mapping[str, Any]:
-        """All state, by names that begin with the form's."""
-
-    def results(self) -> Mapping[str, Any]:
-        """What is read outside of the replicas after a step."""
 
 
 def examples(count: int, names: Collection[str]) -> dict[str, Any]:
