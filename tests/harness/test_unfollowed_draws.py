@@ -71,8 +71,8 @@ def test_what_draws_and_cannot_be_followed_is_not_judged(wrong: bool, monkeypatc
     assert "a batch of 12" in str(verdict)
 
 
-def _measuring(strategy: Any, record: Any, shape: tuple[int, ...], wrong: bool, unseen: bool = False) -> None:
-    """Nothing is trained: rows times drawn numbers, of each example or one for all of a replica's."""
+def _measuring(strategy: Any, record: Any, shape: tuple[int | None, ...], wrong: bool, unseen: bool = False) -> None:
+    """Nothing is trained: rows times drawn numbers, of each example (None), or some for all of a replica's."""
     import tensorflow as tf
 
     rows = tf.random.stateless_normal([24, 4], (1, 2))
@@ -81,7 +81,7 @@ def _measuring(strategy: Any, record: Any, shape: tuple[int, ...], wrong: bool, 
         if unseen:
             factors = tf.vectorized_map(lambda _: tf.random.uniform(shape, 0.5, 1.5), batch)
         else:
-            factors = tf.random.uniform([tf.shape(batch)[0], *shape] if shape else [], 0.5, 1.5)
+            factors = tf.random.uniform([tf.shape(batch)[0] if size is None else size for size in shape], 0.5, 1.5)
         return tf.reduce_sum(batch * factors) * (2.0 if wrong and strategy.num_replicas_in_sync > 1 else 1.0)
 
     @tf.function
@@ -95,10 +95,18 @@ def _measuring(strategy: Any, record: Any, shape: tuple[int, ...], wrong: bool, 
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "wrong", "outcome"),
-    [((1,), False, "consistent"), ((1,), True, "inconsistent"), ((), False, "abstained"), ((), True, "abstained")],
+    [
+        ((None, 1), False, "consistent"),
+        ((None, 1), True, "inconsistent"),
+        ((), False, "abstained"),
+        ((), True, "abstained"),
+        ((4,), False, "abstained"),
+    ],
 )
-def test_a_number_for_all_rows_of_a_replica_is_its_own(shape: tuple[int, ...], wrong: bool, outcome: str) -> None:
-    """Numbers of examples are given as they were drawn; one for the whole batch is another one on one device."""
+def test_numbers_for_all_rows_of_a_replica_are_its_own(
+    shape: tuple[int | None, ...], wrong: bool, outcome: str
+) -> None:
+    """Numbers of examples are given as they were drawn; those for the whole batch are others on one device."""
     program = Program.of(functools.partial(_measuring, shape=shape, wrong=wrong))
     assert verify(program, "mirrored-2").outcome == outcome
 

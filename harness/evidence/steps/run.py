@@ -126,12 +126,15 @@ class RunStep:
                     yield passed.operation, reader.array(array).tobytes()
 
     def own_numbers(self) -> Iterator[str]:
-        """The operations by which each replica has drawn a single number, and not all of them the same."""
+        """The operations by which replicas have drawn numbers that belong to no row, and not all of them the same."""
+        rows = next(self.rows(), ())
         for place in self._passed:
             for found in zip(*self.replicas(place), strict=False) if place.kind == DRAWN else ():
-                numbers = [(passed.operation, reader.array(passed.arrays[0])) for reader, passed in found]
-                if all(not number.ndim for _, number in numbers) and len({float(number) for _, number in numbers}) > 1:
-                    yield numbers[0][0]
+                drawn = [reader.array(passed.arrays[0]) for reader, passed in found]
+                sizes = [*rows, *[1] * len(drawn)]
+                of_rows = [any(length % (sizes[k] or 1) == 0 for length in each.shape) for k, each in enumerate(drawn)]
+                if not all(of_rows) and len({each.tobytes() for each in drawn}) > 1:
+                    yield found[0][1].operation
 
     def calls(self, run: int) -> int:
         """How often a call of `Strategy.run` was carried out, as in a loop; 1 where it was given nothing."""
