@@ -1,0 +1,24 @@
+"""A plain function around the compiled one is run by each replica, which then has a program of its own."""
+
+import tensorflow as tf
+
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    weight = tf.Variable(2.0)
+
+
+@tf.function(jit_compile=True)
+def replica_step():
+    return 3.0 * weight
+
+
+def in_a_replica():
+    return replica_step()
+
+
+try:
+    print("as it should be:", strategy.reduce("SUM", strategy.run(in_a_replica), axis=None).numpy(), "right: 12.0")
+except tf.errors.InvalidArgumentError as error:
+    print("wrong:", next(line for line in str(error).splitlines() if "Trying to access resource" in line))
