@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -61,11 +62,14 @@ class _Work:
     def __init__(self, keras: Keras, forms: Mapping[str, Any], rows: int) -> None:
         self.made = {name: form.make(keras) for name, form in forms.items()}
 
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+    def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
         assert batch["vector"].shape == (1, 8)
         if any(each.told["strides"] == 2 and each.told["padding"] == "same" for each in self.made.values()):
             raise TypeError("strides")
-        return {}
+        return {}, None
+
+    def update(self, gradients: Any) -> None:
+        assert gradients is None
 
     def variables(self) -> Mapping[str, Any]:
         return {}
@@ -150,6 +154,21 @@ def test_a_budget_that_is_spent_runs_nothing(tmp_path: Path, monkeypatch: pytest
     assert done.exit_code == 0, done.output
     assert "| layers | keras | even | not run |" in done.output
     assert CliRunner().invoke(tool.main, ["--only", "nothing"]).exit_code == 2
+
+
+def test_results_of_parts_that_are_the_same_go_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A part that has other forms today is tried again."""
+    monkeypatch.setattr(tool, "inventory_of", lambda package, drawn, seed: INVENTORIES["keras"])
+    every = probes(INVENTORIES, ["mirrored-2"], 0)
+    losses = next(each for each in every if (each.kind, each.circumstance) == ("losses", "half"))
+    metrics = next(each for each in every if (each.kind, each.circumstance) == ("metrics", "eager"))
+    done = [Probed(losses.name, losses.forms, (), 1.0), Probed(metrics.name, ("other", "gone"), (), 1.0)]
+    file = tmp_path / "probes.json"
+    file.write_bytes(msgspec.json.encode(done))
+    options = ["--budget", "0s", "--strategy", "mirrored-2", "--package", "keras", "--json", str(file)]
+    told = CliRunner().invoke(tool.main, options).output
+    assert "| losses | keras | half | 1 |" in told
+    assert "| metrics | keras | eager | not run |" in told
 
 
 def test_wrong_forms_are_found_by_parts_and_known_ones_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:

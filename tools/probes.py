@@ -65,7 +65,10 @@ def main(
     inventories = {package: inventory_of(package, drawn, seed) for package in packages}
     every = probes(inventories, strategies, seed)
     chosen = named([probe for probe in every if fnmatchcase(probe.name, only)], only)
-    known = saved(file, Probed) if file is not None and file.exists() else []
+    parts = {probe.name: probe.forms for probe in every}
+    earlier = saved(file, Probed) if file is not None and file.exists() else []
+    # A part whose forms are others today was not tried.
+    known = [result for result in earlier if parts.get(result.name, result.forms) == result.forms]
     results = track(chosen, result_of, jobs, _said, file=file, known=known, seconds=seconds)
     missing = ["Public classes that no form makes:", "", *formless(inventories)]
     told = "\n".join([coverage(chosen, results), "", *findings(results), *refused(inventories), "", *missing])

@@ -165,7 +165,8 @@ def _is_refused(keras: Keras, kind: Kind, forms: Mapping[str, Form]) -> bool:
     assert kind.work is not None
     try:
         made = kind.work(keras, forms, 1)
-        made.replica_step(examples(1, made.inputs))
+        _, gradients = made.compute(examples(1, made.inputs))
+        made.update(gradients)
     except Exception:  # noqa: BLE001 - a class says in many ways what it does not take
         return True
     return False

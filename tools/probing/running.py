@@ -142,7 +142,7 @@ def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
     if len(forms) == 1:
         where = f"{probe.package}/{forms[0]}/{probe.strategy}/{probe.circumstance}"
         documented = _told_of(where, KINDS[probe.kind].documented)
-        if documented and outcome in ("wrong", "failed"):
+        if documented:
             yield Finding(forms[0], "documented", documented[0])
         else:
             yield Finding(forms[0], outcome, text)

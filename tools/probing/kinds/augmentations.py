@@ -67,12 +67,20 @@ def _mixed(layer: Any, images: Any, **options: Any) -> Any:
     return layer({"images": images, "labels": labels}, **options)["images"]
 
 
+_FOR_A_BATCH = "a number is drawn for a batch, and each replica draws one for its own rows"
 KIND = Kind(
     module="layers",
     bases=BASES,
     forms=_forms,
     work=LayerWork,
     circumstances=("even", "uneven"),
-    issues=[("keras/*", "keras3-central-storage-own-state")],
-    documented=[(f"keras/{name}/*", "rows are mixed with others of the same replica") for name in ("CutMix", "MixUp")],
+    issues=[
+        ("keras/*", "keras3-central-storage-own-state"),
+        ("keras/RandAugment*", "keras3-equalization-batch"),
+        ("keras/AugMix*", "keras3-aug-mix-python-random"),
+    ],
+    documented=[
+        *((f"keras/{name}*/*", "rows are mixed with others of the same replica") for name in ("CutMix", "MixUp")),
+        *((f"tf_keras/Random{name}*/*", _FOR_A_BATCH) for name in ("Contrast", "Crop", "Height", "Width")),
+    ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
 from tools.probing.kinds.stepping import examples
 
-__all__ = ["BASES", "KIND", "LayerWork"]
+__all__ = ["BASES", "KIND", "XLA_CANNOT", "LayerWork"]
 
 _RANKS = (("1D", "sequence"), ("2D", "image"), ("3D", "volume"))
 _VECTORS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
@@ -66,8 +66,8 @@ _OTHERS: list[Row] = [
     ("TextVectorization", "words", (), {"vocabulary": ["a", "b", "c"], "output_mode": "count", "ngrams": 2}),
     ("Resizing", "image", (4, 5), {}),
     ("CenterCrop", "image", (4, 4), {}),
-    ("AutoContrast", "image", (), {}),
-    ("Equalization", "image", (), {}),
+    ("AutoContrast", "image", (), {"value_range": (0, 1)}),
+    ("Equalization", "image", (), {"value_range": (0, 1)}),
     ("MelSpectrogram", "vector", (4, 2), {"num_mel_bins": 3}),
     ("ContrastLimitedAdaptiveHistogramEqualization", "image", (), {"value_range": (0, 1), "tile_grid_size": (2, 2)}),
 ]
@@ -215,8 +215,8 @@ class LayerWork:
         except TypeError:
             return call(layer, inputs)
 
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One update of all layers."""
+    def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """The loss of each layer, and what it says of the weights."""
         import tensorflow as tf
 
         losses, gradients = {}, []
@@ -229,10 +229,13 @@ class LayerWork:
                     loss += tf.nn.scale_regularization_loss(tf.add_n(layer.losses))
             losses[name] = loss
             gradients += tape.gradient(loss, layer.trainable_variables)
+        return losses, gradients
+
+    def update(self, gradients: Any) -> None:
+        """One update of all layers."""
         pairs = [pair for pair in zip(gradients, self._weights, strict=True) if pair[0] is not None]
         if pairs:
             self._optimizer.apply_gradients(pairs)
-        return losses
 
     def variables(self) -> Mapping[str, Any]:
         """The weights of each layer, those that are not trained included."""
@@ -258,6 +261,10 @@ _OF_OTHER_BACKENDS = {"FlaxLayer", "JaxLayer", "TorchModuleWrapper", "TFSMLayer"
 _INSIDE = {"GRUCell", "LSTMCell", "SimpleRNNCell", "StackedRNNCells", "Pipeline"}
 BASES = frozenset(_TO_DERIVE_FROM | _OF_OTHER_BACKENDS | _INSIDE)
 _MEANS_OF_MEANS = "an activity regularizer is divided by the examples of each replica, whose means are averaged"
+XLA_CANNOT = (
+    ("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs"),
+    ("*/*/central_storage-*/compiled", "XLA reads no variable of another device"),
+)
 KIND = Kind(
     module="layers",
     bases=BASES,
@@ -265,7 +272,8 @@ KIND = Kind(
     work=LayerWork,
     circumstances=("even", "uneven", "eager", "half", "compiled"),
     issues=[
-        ("keras/MelSpectrogram", "keras3-mel-spectrogram-batch"),
+        ("keras/MelSpectrogram*", "keras3-mel-spectrogram-batch"),
+        ("keras/Equalization*", "keras3-equalization-batch"),
         ("keras/BatchNormalization*", "keras3-central-storage-own-state"),
         ("keras/*:*constrain*", "keras3-central-storage-own-state"),
     ],
@@ -278,7 +286,7 @@ KIND = Kind(
     ],
     unmade={"STFTSpectrogram": "a form makes it where SciPy is installed"},
     beyond=[
-        ("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs"),
+        *XLA_CANNOT,
         *((f"*/{name}*/*/compiled", "XLA has no strings") for name in ("StringLookup", "TextVectorization")),
     ],
 )

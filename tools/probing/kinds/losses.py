@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
+from tools.probing.kinds.layers import XLA_CANNOT
 from tools.probing.kinds.protocol import Form, Keras, Kind
 
 __all__ = ["KIND"]
@@ -71,8 +72,8 @@ class _Work:
         self._optimizer = keras.optimizers.SGD(0.1)
         self._optimizer.build(self._weights)
 
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One update of all layers."""
+    def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """Each loss, and its gradients."""
         import tensorflow as tf
 
         found, gradients = {}, []
@@ -89,8 +90,11 @@ class _Work:
                 of_rows = loss(label, scores, sample_weight=tf.reduce_sum(batch["tokens"], axis=1) % 3)
                 found[name] = tf.reduce_sum(of_rows) / self._rows
             gradients += tape.gradient(found[name], layer.trainable_variables)
+        return found, gradients
+
+    def update(self, gradients: Any) -> None:
+        """One update of all layers."""
         self._optimizer.apply_gradients(zip(gradients, self._weights, strict=True))
-        return found
 
     def variables(self) -> Mapping[str, Any]:
         """The weights of the layers."""
@@ -120,5 +124,5 @@ KIND = Kind(
     work=_Work,
     circumstances=("even", "uneven", "eager", "half", "compiled"),
     documented=[("keras/Circle:*", "rows are compared with others of the same replica")],
-    beyond=[("*/*/multi_worker-*/compiled", "XLA has no collectives on CPUs")],
+    beyond=XLA_CANNOT,
 )

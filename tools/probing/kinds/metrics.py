@@ -92,7 +92,7 @@ class _Work:
         self._forms = forms
         self._metrics = {name: form.make(keras) for name, form in forms.items()}
 
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
+    def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
         """One update of each metric."""
         import tensorflow as tf
 
@@ -113,7 +113,10 @@ class _Work:
                 metric.update_state(tf.reduce_mean(scores, axis=0))
                 continue
             metric.update_state(*arguments[self._forms[name].inputs], **options)
-        return {}
+        return {}, None
+
+    def update(self, gradients: Any) -> None:
+        """Nothing."""
 
     def variables(self) -> Mapping[str, Any]:
         """Nothing: what replicas hold apart is summed up when it is read."""

@@ -88,11 +88,11 @@ class _Work:
             if hasattr(self._optimizers[name], "build"):
                 self._optimizers[name].build(dense.trainable_variables + table.trainable_variables)
 
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """One update by each optimizer."""
+    def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """The loss for each optimizer, and its gradients."""
         import tensorflow as tf
 
-        found = {}
+        found, gradients = {}, {}
         for name, optimizer in self._optimizers.items():
             dense, table = self._parts[name]
             weights = dense.trainable_variables + table.trainable_variables
@@ -106,11 +106,17 @@ class _Work:
                     loss = optimizer.scale_loss(loss)
                 elif hasattr(optimizer, "get_scaled_loss"):
                     loss = optimizer.get_scaled_loss(loss)
-            gradients = tape.gradient(loss, weights)
+            gradients[name] = tape.gradient(loss, weights)
+        return found, gradients
+
+    def update(self, gradients: Any) -> None:
+        """One update by each optimizer."""
+        for name, optimizer in self._optimizers.items():
+            weights = [weight for layer in self._parts[name] for weight in layer.trainable_variables]
+            of_weights = gradients[name]
             if hasattr(optimizer, "get_unscaled_gradients"):
-                gradients = optimizer.get_unscaled_gradients(gradients)
-            optimizer.apply_gradients(zip(gradients, weights, strict=True))
-        return found
+                of_weights = optimizer.get_unscaled_gradients(of_weights)
+            optimizer.apply_gradients(zip(of_weights, weights, strict=True))
 
     def variables(self) -> Mapping[str, Any]:
         """What is trained, and all slots."""

@@ -38,8 +38,11 @@ class Work(Protocol):
 
     inputs: Collection[str]
 
-    def replica_step(self, batch: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Train on one replica's rows; scalars that are added up over the replicas."""
+    def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
+        """Of one replica's rows, losses that are added up over the replicas, and gradients; XLA may compile it."""
+
+    def update(self, gradients: Any) -> None:
+        """Train by what replicas have computed; here they wait for each other."""
 
     def variables(self) -> Mapping[str, Any]:
         """All state, by names that begin with the form's."""

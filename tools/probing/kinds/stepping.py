@@ -62,9 +62,14 @@ def step_by_step(
     batches = _UNEVEN if circumstance == "uneven" else _EVEN
     with strategy.scope():
         made = work(keras, forms, batches[0])
-    replica_step = made.replica_step
+    compute = made.compute
     if circumstance == "compiled":
-        replica_step = tf.function(replica_step, jit_compile=True, autograph=False)
+        compute = tf.function(compute, jit_compile=True, autograph=False)
+
+    def replica_step(batch: Any) -> Any:
+        found, gradients = compute(batch)
+        made.update(gradients)
+        return found
 
     def step(batch: Any) -> Any:
         found = strategy.run(replica_step, args=(batch,))
