@@ -195,6 +195,7 @@ KIND = Kind(
         ("keras/steps_per_execution", "keras3-fit-steps-per-execution"),
         ("keras/global_clipnorm", "keras3-clip-before-reduction"),
         ("tf_keras/ModelCheckpoint*", "tf-keras-load-weights-metrics"),
+        ("tf_keras/SidecarEvaluatorModelExport", "tf-keras-load-weights-metrics"),
     ],
     train=_train,
     unmade={"RemoteMonitor": "it posts to a server", "OrbaxCheckpoint": "it needs Orbax, which is not installed"},
