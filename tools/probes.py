@@ -19,8 +19,6 @@ from tools.probing.running import Probed, probes, result_of  # noqa: E402
 from tools.probing.table import coverage, findings, formless, refused  # noqa: E402
 from tools.running import at_once, json_file, named, only, saved, to_page, track  # noqa: E402
 
-__all__ = ["main"]
-
 PAGE = DOCS / "known-issues.md"
 PACKAGES = ("keras", "tf_keras")
 STRATEGIES = ("mirrored-2", "mirrored-3", "central_storage-2", "multi_worker-2", "multi_worker-2x2")

@@ -16,7 +16,6 @@ from harness.evidence.memory_map import note_access
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Array", "arrays_in", "wide"]
 
 # These have no native NumPy type; they are stored widened to float32, which is lossless.
 _STORED_AS = {"bfloat16": "float32"}

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Average"]
-
 
 class Average(msgspec.Struct, frozen=True):
     """One line that averages losses, by a number that Python knows.

@@ -12,8 +12,6 @@ import msgspec
 
 from harness.evidence.trace import STATISTICS, Array, ClientTrace, RunTrace, Step, Variable
 
-__all__ = ["own_statistics", "with_means"]
-
 
 def with_means(run: RunTrace, *references: RunTrace) -> tuple[RunTrace, ...]:
     """All of these, with such variables in place of the copies that are averaged.

@@ -11,19 +11,6 @@ from harness.evidence.arrays import Array
 from harness.evidence.message_file import MessageFile
 from harness.evidence.watched_step import Frame
 
-__all__ = [
-    "ARGUMENT",
-    "CONSTANT",
-    "ENTRY",
-    "GRAPH",
-    "NAME",
-    "RETURN",
-    "Bindings",
-    "Bound",
-    "read_bindings",
-    "write_bindings",
-]
-
 NAME, ARGUMENT, RETURN, ENTRY, CONSTANT = "name", "argument", "return", "entry", "constant"
 """Bound by a statement, by a call, given back by a function, laid out over a mesh, or built into a graph."""
 

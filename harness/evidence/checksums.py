@@ -9,8 +9,6 @@ from pathlib import Path
 
 from harness.run_directory import SUMS
 
-__all__ = ["not_as_saved", "note_sums"]
-
 _PART_BYTES = 1 << 20
 
 

@@ -11,8 +11,6 @@ from harness.evidence.trace import Array
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Comparison", "compare", "differing_bits", "errors", "finite_elements", "number", "place", "ratios", "show"]
-
 
 @dataclass(frozen=True)
 class Comparison:

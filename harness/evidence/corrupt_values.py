@@ -13,8 +13,6 @@ from simulator import FaultPlan, RunResult
 from simulator.faults import describe_fault
 from simulator.journal import read_journal
 
-__all__ = ["CorruptValue", "read_corrupt_values", "save_corrupt_values"]
-
 _FILE = "struck.json"
 
 

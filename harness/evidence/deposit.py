@@ -21,8 +21,6 @@ import msgspec
 from harness.evidence.steps import EvidenceReader, loose_steps
 from harness.evidence.trace import Header, chief_first
 
-__all__ = ["JUDGED", "DepositJob", "Training", "digest_of", "ended", "opened", "trainings", "variables_of"]
-
 JUDGED = "judged.jsonl"
 _JOB, _PART, _ENDED = "job.json", ".part", "ended"
 _READ_BY_LIBRARIES = ("TF_", "KERAS_", "XLA_", "NVIDIA_TF32_OVERRIDE")

@@ -12,8 +12,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["EXAMPLES", "VARIABLES", "Digest", "DigestWriter", "digests_of"]
-
 VARIABLES, EXAMPLES = "digests", "given"
 """The files of a folder."""
 _HEAD = struct.Struct("<QIHH")

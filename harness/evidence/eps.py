@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["EPS"]
-
 EPS = {
     "bfloat16": 2.0**-7,
     "float16": 2.0**-10,

@@ -14,8 +14,6 @@ import msgspec
 
 from harness.errors import SharedState
 
-__all__ = ["NOTES", "Touch", "check_independent", "notes_of", "read_touched", "reads_back"]
-
 NOTES = ".files"
 """How the names of notes end."""
 

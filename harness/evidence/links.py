@@ -10,8 +10,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["BUILT", "LinkBytes", "Links", "read_links"]
-
 BUILT = "strategy_built"
 """The gate at which a client stands when it has built its strategy."""
 

@@ -7,8 +7,6 @@ import mmap
 import weakref
 from pathlib import Path
 
-__all__ = ["map_file", "note_access", "release_pages"]
-
 _KEPT_BYTES = 1 << 27
 
 _since = 0

@@ -7,8 +7,6 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-__all__ = ["MessageFile"]
-
 _Message = TypeVar("_Message", bound=msgspec.Struct)
 
 

@@ -14,21 +14,6 @@ from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "OBSERVABLES",
-    "History",
-    "Moment",
-    "Observed",
-    "epoch_ends",
-    "history",
-    "is_integer",
-    "items",
-    "moments",
-    "per_epoch",
-    "show_rows",
-    "summed",
-    "unique_names",
-]
 
 _KEPT_BYTES = 1 << 26
 OBSERVABLES = ("loss", "gradients", "variables", "metrics", "predictions")

@@ -21,8 +21,6 @@ from harness.evidence.steps import evidence_folder, segment_of
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
 from harness.evidence.witness_values import with_steps
 
-__all__ = ["INTERRUPTED", "TRACES", "Killed", "Part", "Parts", "read_parts"]
-
 TRACES = "traces"
 INTERRUPTED = "interrupted"
 _KILLED = "killed.json"

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["Pipeline", "Transformation"]
-
 
 class Transformation(msgspec.Struct, frozen=True):
     """One data set of a pipeline: what TensorFlow calls it, `Shard` or `Batch`, and the program's line that made it.

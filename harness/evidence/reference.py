@@ -11,8 +11,6 @@ import msgspec
 from harness.evidence.independence import Touch
 from harness.evidence.trace import RunTrace, merge, read_client
 
-__all__ = ["Reference", "ReferenceFiles", "read_reference"]
-
 
 @dataclass(frozen=True)
 class Reference:

@@ -13,8 +13,6 @@ from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Step, Value
 from harness.evidence.witness_values import completed
 
-__all__ = ["ROUNDING_SHARE_MAX", "RecordDifference", "first_difference"]
-
 ROUNDING_SHARE_MAX = 2.0**-7
 """What roundings of sums can change where two runs differ first, as a share of the largest element; in float16 too."""
 

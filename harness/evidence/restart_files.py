@@ -8,8 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["FOUND", "FoundFiles", "note_files_found", "note_found", "traces_of"]
-
 FOUND = "found.json"
 
 

@@ -13,8 +13,6 @@ import msgspec
 
 from simulator.journal import read_journal
 
-__all__ = ["JOURNAL", "Process", "SaveEvent", "Saves", "last_journal", "last_operations", "note_saves", "read_saves"]
-
 JOURNAL = "journal.jsonl"
 """The copy of a run's journal beside its traces."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["BY_HAND", "COUNT", "DRAWN", "ENDLESS", "UNFINISHED", "UNJOINED", "StandIn"]
-
 
 class StandIn(msgspec.Struct, frozen=True):
     """Something that the reference of a script answers in place of the cluster that it stands for.

@@ -13,18 +13,6 @@ from harness.evidence.message_file import MessageFile
 from harness.evidence.trace import Array
 from harness.evidence.watched_step import Frame
 
-__all__ = [
-    "SAME_NUMBER",
-    "Argument",
-    "Graph",
-    "GraphNode",
-    "Output",
-    "ReportedValue",
-    "StepGraph",
-    "read_traced",
-    "write_traced",
-]
-
 SAME_NUMBER = (
     "every batch has as many examples as the first one, since the function cannot be traced for any number of them"
 )

@@ -7,8 +7,6 @@ import msgspec
 from harness.evidence.counters import Counters
 from harness.evidence.trace import ClientTrace, RunTrace, SeenVariable, Start
 
-__all__ = ["steps_between"]
-
 
 def steps_between(trace: RunTrace, first: int, last: int | None) -> RunTrace:
     """A run cut to the steps from `first` to `last`, both included; with `last` None to its end.

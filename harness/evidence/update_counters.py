@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["COUNTERS", "is_counter", "last_component"]
-
 COUNTERS = ("updates", "global_step", "iterations", "iteration", "iter")
 """Last name components of a variable that counts updates, most explicit first; Keras 3 and tf_keras write `iteration`,
 legacy tf_keras optimizers `iter`.

@@ -9,8 +9,6 @@ from typing import Any
 
 import msgspec
 
-__all__ = ["Use", "Used", "read_uses", "write_uses"]
-
 _SUFFIX = ".uses"
 
 

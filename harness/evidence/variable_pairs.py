@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from harness.evidence.trace import SeenVariable
 
-__all__ = ["Place", "common_places", "placed"]
-
 _Form = tuple[str, str, tuple[int, ...]]
 Place = tuple[_Form, int]
 """The name, dtype and shape of a variable, and how many of these came before it."""

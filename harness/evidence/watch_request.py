@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 from harness.evidence.watched_step import WatchedStep
 
-__all__ = ["WatchRequest"]
-
 
 @dataclass(frozen=True)
 class WatchRequest:

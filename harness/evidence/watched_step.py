@@ -13,24 +13,6 @@ import msgspec
 from harness.evidence.message_file import MessageFile
 from harness.evidence.trace import Array
 
-__all__ = [
-    "BATCHES",
-    "OUTER",
-    "REPLICA",
-    "UPDATE",
-    "Frame",
-    "Op",
-    "TakenApart",
-    "TensorValue",
-    "WatchedStep",
-    "WatchedVariable",
-    "digest_of",
-    "form_of",
-    "joined",
-    "read_watched",
-    "write_watched",
-]
-
 BATCHES = "Batches"
 """The type of an input that was computed for the batch of each replica apart, of which the operations are not noted."""
 REPLICA, UPDATE, OUTER = "replica", "update", "outer"

@@ -17,19 +17,6 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
 
-__all__ = [
-    "OWN_DRAWS",
-    "CompletedTraces",
-    "completed",
-    "completed_parts",
-    "for_coordinator",
-    "overwritten",
-    "rows_of",
-    "with_seen",
-    "with_steps",
-    "wrong_draws",
-]
-
 OWN_DRAWS = ("own", "statistics")
 """The kinds of a `DrawSeen` that say what each replica has for itself."""
 

@@ -14,8 +14,6 @@ from harness.evidence.arrays import arrays_in
 from harness.evidence.trace import LENGTH, ClientTrace, Frame, Header, Seen, Step, Variable, with_variables
 from simulator.units import format_size
 
-__all__ = ["TraceWriter", "write_client"]
-
 _ENCODER = msgspec.msgpack.Encoder()
 # What the length before a frame can say.
 _FRAME_BYTES_MAX = 2 ** (8 * LENGTH.size) - 1

@@ -31,8 +31,6 @@ from harness.judging.resumed_script import (
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
 
-__all__ = ["with_assumptions", "without_judgement"]
-
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
 _RECORD = "or verify the training as a function with `record`"

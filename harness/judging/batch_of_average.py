@@ -11,8 +11,6 @@ from harness.evidence.averages import Average
 from harness.evidence.trace import RunTrace
 from harness.judging.laws.protocol import Finding
 
-__all__ = ["TOLD_BATCH", "average_of_one_replica", "told_batch_finding"]
-
 TOLD_BATCH = "global_batch"
 """What such a finding is put to in place of a law."""
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     Arrays = list[np.ndarray[Any, Any]]
 
-__all__ = ["added_up", "as_one_worker", "updates_apart"]
 
 _LAW = "variables_match_reference"
 

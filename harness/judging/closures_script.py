@@ -15,8 +15,6 @@ from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
 from harness.subject.script import Updates
 
-__all__ = ["SERVERS", "SingleWorkerScript", "not_comparable", "why_not_judged", "wrong_together"]
-
 SERVERS = "the script's own branch for workers and parameter servers was not run"
 
 

@@ -16,8 +16,6 @@ from harness.evidence.witness_values import rows_of
 from harness.judging.laws.protocol import Finding
 from harness.judging.wording import joined
 
-__all__ = ["badly_shared"]
-
 _LAW = "examples_match_reference"
 _CURE = (
     "The chief makes the data sets of all workers, and what it reads of TF_CONFIG or of an InputContext is the same "

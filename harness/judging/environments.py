@@ -8,8 +8,6 @@ from typing import Any
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace
 
-__all__ = ["Environments", "environments_of"]
-
 _NAMES = {"tensorflow": "TensorFlow", "keras": "Keras", "numpy": "NumPy", "python": "Python"}
 
 

@@ -19,8 +19,6 @@ from harness.judging.wrong_steps import StepsAlone
 from harness.relations import Counterexample, Proof
 from harness.subject.devices import hardware_of
 
-__all__ = ["WIDTH", "Facts", "Outcome", "when"]
-
 Outcome = Literal["consistent", "inconsistent", "abstained"]
 _Facts = TypeVar("_Facts", bound="Facts")
 

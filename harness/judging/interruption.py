@@ -14,8 +14,6 @@ from typing import Any
 from harness.evidence.observed import epoch_ends, per_epoch
 from harness.evidence.trace import RunTrace
 
-__all__ = ["Interruption"]
-
 
 @dataclass(frozen=True)
 class Interruption:

@@ -12,8 +12,6 @@ from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Judgement
 from harness.judging.resolution import joined
 
-__all__ = ["JudgedRun", "judge_parts"]
-
 
 @dataclass(frozen=True)
 class JudgedRun:

@@ -17,8 +17,6 @@ from harness.evidence.uses import Use
 from harness.judging.verdict import Verdict
 from simulator import RunFailed, UsageError
 
-__all__ = ["KnownIssue", "Otherwise", "Symptom", "concerning", "issues_for", "load_registry", "registry", "shown_by"]
-
 _FILE = Path(__file__).with_name("known_issues.toml")
 # Of a checkout: an installed package is without docs/.
 _PROGRAMS = Path(__file__).parents[2] / "docs" / "upstream"

@@ -17,8 +17,6 @@ from harness.judging.conditions import shown
 from harness.judging.tolerance.whole_tensor import length
 from harness.judging.verdict import Verdict
 
-__all__ = ["is_in_question", "made_up_for"]
-
 _LAWS = {"variables_match_reference", "loss_matches_reference"}
 _AS_GOOD = 0.05
 """Of what the run differs by from who follows it: rounding over some steps, and no mistake, differs by so little."""

@@ -11,8 +11,6 @@ from harness.evidence.observed import Observed, history
 from harness.evidence.trace import ClientTrace, Step, Value
 from harness.judging.laws.protocol import Case, Judgement
 
-__all__ = ["Course", "Errors", "ReplicaLoss", "course_of"]
-
 _POINTS_MAX = 200
 """Steps of a longer training, evenly apart; the last is always among them."""
 _SPANS_MAX = 60

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from harness.judging.verdict import Verdict
 
-__all__ = ["is_open", "is_plain"]
-
 PLAIN = 1e4
 """Times its bound: one draw and such an error say as much as four draws and an error of one bound, see
 `harness.judging.tolerance.K`.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["SCALED", "NativeRun", "adds_up", "factor_of", "times_of"]
 
 SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""

@@ -6,8 +6,6 @@ from harness.evidence.comparing import finite_elements, place, show
 from harness.evidence.observed import OBSERVABLES, Observed, history
 from harness.evidence.trace import RunTrace
 
-__all__ = ["not_finite"]
-
 
 def not_finite(reference: RunTrace, seen: RunTrace | None = None) -> str | None:
     """A sentence on the values of a reference that are NaN or infinite somewhere, the first of them by its place.

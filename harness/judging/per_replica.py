@@ -21,17 +21,6 @@ from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
-__all__ = [
-    "OF_VARIABLES",
-    "drawn_by_each",
-    "made_for_each",
-    "reports_own",
-    "settled",
-    "sources",
-    "trained_from",
-    "unfollowed",
-]
-
 OF_VARIABLES = "variables_match_reference"
 _BY_SEVERAL = (OF_VARIABLES, "replicas_agree", "clients_agree")
 """What the process of several replicas says better: which parts clients report depends on what they add up to."""

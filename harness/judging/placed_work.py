@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.evidence.trace import RunTrace
 from harness.subject.strategies import kind_of
 
-__all__ = ["placed_by_hand"]
-
 
 def placed_by_hand(run: RunTrace) -> tuple[str, ...]:
     """The devices between which a program divides its work itself, where no replica runs; none of any other program."""

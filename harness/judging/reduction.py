@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
     Gradients = list[np.ndarray]
 
-__all__ = ["NEAR", "added", "gradients_of", "multiple", "parts_of", "reduced_of", "share_of"]
 
 NEAR = 0.05
 """So much of a gradient may be left over where it counts as a multiple of another: bfloat16 has eight bits, and what is

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from harness.evidence.steps import RunEvidence, RunStep, Segment
 from harness.judging.conditions import REPEATED_DRAWS, Condition
 
-__all__ = ["repeated_draws"]
-
 _LEAST = 16
 """Bytes that draws have to have in common, so that it is no accident."""
 

@@ -10,8 +10,6 @@ from harness.evidence.step_graph import SAME_NUMBER
 from harness.evidence.trace import ClientTrace, RunTrace
 from harness.relations import EVEN, NONEMPTY, Met, Proof
 
-__all__ = ["with_data"]
-
 Shares = tuple[int, ...]
 _Rows = tuple[tuple[int, ...], ...]
 

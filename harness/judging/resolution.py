@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from harness.judging.tolerance import Bound
 
-__all__ = ["FINER", "JUDGED_MAX", "JUDGED_PART", "Element", "Resolution", "Resolving", "described", "joined"]
 
 JUDGED_MAX = 0.01
 """Where a bound is more than this share of an element's size, the element counts as not judged."""

@@ -11,8 +11,6 @@ from harness.evidence.stand_ins import DRAWN
 from harness.evidence.trace import RunTrace
 from harness.judging.verdict import Verdict
 
-__all__ = ["began_alike", "cannot_be_known", "in_parts", "is_computed", "never_went_on", "why_it_may_differ", "worded"]
-
 _EXAMPLES, _IN_TURN, _VARIABLES = "examples_match_reference", "examples_in_turn", "variables_match_reference"
 
 

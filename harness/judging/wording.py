@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["first_ones", "joined"]
-
 
 def joined(texts: Sequence[str]) -> str:
     """These, of which there is at least one, with commas and an "and" before the last."""

@@ -11,8 +11,6 @@ from harness.evidence.step_range import steps_between
 from harness.judging.laws import Case, all_laws
 from harness.judging.wording import joined
 
-__all__ = ["StepsAlone", "wrong_steps_of"]
-
 _SHOWN_MAX = 8
 
 

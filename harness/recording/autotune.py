@@ -15,8 +15,6 @@ from typing import Any
 
 from harness.recording.patches import patched
 
-__all__ = ["leave_iterators", "without_autotune"]
-
 _left: list[Any] = []
 
 

@@ -14,18 +14,6 @@ from harness.recording.record_values import EXAMPLES, VARIABLES, ValuePlace, arr
 from harness.recording.shards import grouped, name_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
-__all__ = [
-    "capture_examples",
-    "capture_value",
-    "capture_values",
-    "capture_variables",
-    "check_variables",
-    "flat_variables",
-    "named",
-    "variable_groups",
-    "without",
-]
-
 _TASK = re.compile(r"[a-z_]+:\d+")
 _IDS_MAX = 2**63 - 1
 

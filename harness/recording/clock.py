@@ -10,9 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-__all__ = ["moved_clock"]
-
-
 _SINCE_START = ("monotonic", "perf_counter")
 """Clocks of `time` that count from the start of the machine, and have a twin in nanoseconds."""
 

@@ -10,8 +10,6 @@ from typing import Any, Protocol
 from harness.evidence.update_counters import is_counter
 from harness.recording.patches import patched
 
-__all__ = ["Closures", "Listener", "listening"]
-
 
 class Listener(Protocol):
     """Hears of them."""

@@ -18,8 +18,6 @@ from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.steps import SampleWriter
 from harness.recording.witness import Witness, all_seams
 
-__all__ = ["EvidenceDeposit"]
-
 _NAMES = {
     "MirroredStrategy": "mirrored-{replicas}",
     "CentralStorageStrategy": "central_storage-{replicas}",

@@ -26,8 +26,6 @@ import msgspec
 from _lockstep.names import HOME
 from harness.evidence.independence import Touch
 
-__all__ = ["note_files"]
-
 _NOTES_MAX = 100_000
 # By their purpose: what one process leaves there is what another would have made or fetched by itself.
 _CACHES = ("~/.cache", "~/.keras", "~/tensorflow_datasets")

@@ -8,8 +8,6 @@ from typing import Any
 
 from harness.recording.tensors import tensor_of
 
-__all__ = ["Flows"]
-
 # Ops that change the variable whose handle is their first input.
 _WRITES = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 _CALLS = ("PartitionedCall", "StatefulPartitionedCall")

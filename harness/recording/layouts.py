@@ -15,19 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = [
-    "Shard",
-    "copies_of",
-    "is_laid_out",
-    "local_shards",
-    "own_rows",
-    "set_shards",
-    "shards_by_device",
-    "shards_of",
-    "unpacked",
-    "wholes",
-]
-
 
 @dataclass(frozen=True)
 class Shard:

@@ -16,8 +16,6 @@ from harness.recording.watch.places import Places
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
 
-__all__ = ["run_noting", "target_of"]
-
 _PACKAGES = {"tf": "tensorflow"}
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 
-__all__ = ["METRIC", "PROGRAM", "owner_of"]
-
 METRIC = "a metric"
 
 # The classes of Keras 3, tf_keras and TensorFlow that make variables of their own, and what a sentence calls them.

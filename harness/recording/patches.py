@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-__all__ = ["patched"]
-
 
 @contextlib.contextmanager
 def patched(owner: Any, name: str, around: Callable[[Callable[..., Any]], Callable[..., Any]]) -> Iterator[None]:

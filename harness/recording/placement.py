@@ -9,8 +9,6 @@ from typing import Any
 from harness.evidence.counters import DevicePlacement
 from harness.recording.tensors import tensor_of
 
-__all__ = ["placement_of"]
-
 
 def placement_of(strategy: Any, recorded: Sequence[tuple[str, Sequence[Any]]], task: str) -> DevicePlacement:
     """What a trace keeps of it; changes nothing.

@@ -10,8 +10,6 @@ from harness.recording.layouts import Shard
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Reader"]
-
 
 class Reader:
     """Keeps the function that reads the variables which were asked for last."""

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["EXAMPLES", "VALUES", "VARIABLES", "ValuePlace", "array_of", "checked_call", "key_of", "value_text"]
 
 VALUES = (
     "numbers of at most 64 bits (complex ones of 128): a Python number, NumPy array, tensor, PerReplica, "

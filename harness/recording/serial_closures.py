@@ -14,8 +14,6 @@ from typing import Any
 
 from harness.recording.patches import patched
 
-__all__ = ["serial_closures"]
-
 
 @contextlib.contextmanager
 def serial_closures() -> Iterator[None]:

@@ -9,8 +9,6 @@ from typing import Any
 
 from harness.recording.tensors import tensor_of
 
-__all__ = ["Group", "grouped", "is_sharded", "name_of", "whole_of"]
-
 # As the partitioner of ParameterServerStrategy names shards.
 _PART = re.compile(r"/part_\d+")
 

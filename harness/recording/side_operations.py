@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["run_beside"]
-
 
 def run_beside(operation: Any) -> None:
     """Let an operation of a graph that has just been made run as soon as it can.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["tensor_of"]
-
 
 def tensor_of(variable: Any) -> Any:
     """The TensorFlow variable inside a Keras 3 variable, or one of tf_keras that casts; any other object as it is."""

@@ -13,8 +13,6 @@ from typing import Any
 
 from harness.recording.patches import patched
 
-__all__ = ["round_to_tf32", "rounding_products"]
-
 # float32 has 23 bits of mantissa.
 _DROPPED = 13
 # The functions of TensorFlow's that cuBLAS and cuDNN compute, which gradients are made of too, and their two factors.

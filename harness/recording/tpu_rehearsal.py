@@ -19,8 +19,6 @@ from typing import Any
 from harness.recording.watch.places import Places
 from simulator.agent.places import place
 
-__all__ = ["Rehearsal", "TpuRefused", "tpu_rehearsal"]
-
 _XLA = "XLA_CPU_JIT"
 # What has no kernel since it is done when a function is compiled: its arguments and results.
 _ARGUMENTS = ("Placeholder", "_Arg", "_Retval")

@@ -20,8 +20,6 @@ from harness.evidence.counters import Work
 from harness.evidence.trace import OUTSIDE
 from harness.recording.flows import Flows
 
-__all__ = ["WorkCounts", "working"]
-
 _route = threading.local()
 _AUTOGRAPH = "/tensorflow/python/autograph/"
 _OTHERS = (*(sysconfig.get_path(name) for name in ("purelib", "platlib")), str(Path(__file__).parents[1]))

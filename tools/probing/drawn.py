@@ -12,8 +12,6 @@ from typing import Any, NamedTuple
 from tools.probing.kinds.protocol import Form, Keras, Kind
 from tools.probing.kinds.stepping import examples
 
-__all__ = ["Drawn", "draw_forms", "is_drawn", "named_form"]
-
 _YES_OR_NO = (False, True)
 _CONSTANTS = (0.0, 0.5)
 # What a parameter of this name may be, whatever class has it; what a class refuses on one device is left out. A loss

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Inventory", "inventory_of"]
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 

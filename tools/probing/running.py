@@ -20,8 +20,6 @@ from tools.probing.inventory import Inventory
 from tools.probing.kinds import KINDS
 from tools.probing.training import train
 
-__all__ = ["Finding", "Outcome", "Probe", "Probed", "probes", "result_of"]
-
 Outcome = Literal["consistent", "known", "documented", "not judged", "wrong", "failed"]
 # Those of a part are verified in one run.
 _FORMS_MAX = 16

@@ -10,8 +10,6 @@ from tools.probing.inventory import Inventory
 from tools.probing.kinds import KINDS
 from tools.probing.running import Probe, Probed
 
-__all__ = ["coverage", "findings", "formless", "refused"]
-
 
 def coverage(probes: Sequence[Probe], results: Iterable[Probed]) -> str:
     """A row for each kind and circumstance, a column for each strategy: forms tried of those that there are."""

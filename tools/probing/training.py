@@ -9,8 +9,6 @@ from tools.probing.drawn import named_form
 from tools.probing.kinds import KINDS
 from tools.probing.kinds.stepping import step_by_step
 
-__all__ = ["CIRCUMSTANCES", "train"]
-
 # What is special about a training, by name.
 CIRCUMSTANCES = {
     "even": "replicas divide each batch",

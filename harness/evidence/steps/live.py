@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["LiveProcesses"]
-
 _POLL_SECONDS = 0.003
 
 

@@ -6,8 +6,6 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["DRAWN", "GIVEN", "HeldVariable", "How", "PlaceValue", "StepEvidence", "StepPlace", "Stored"]
-
 GIVEN, DRAWN = "given", "drawn"
 """The kinds of `StepPlace`."""
 

@@ -19,8 +19,6 @@ from harness.evidence.steps.store import PART, SUFFIX, EvidenceReader, data_of, 
 from simulator.threads import Worker
 from simulator.units import format_size
 
-__all__ = ["StepFileWriter", "loose_steps", "renumbered"]
-
 _PATIENCE_SECONDS = 60.0
 _Part = TypeVar("_Part")
 

@@ -25,7 +25,6 @@ from harness.evidence.steps.records import PlaceValue, StepEvidence, Stored
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["PART", "SUFFIX", "EvidenceReader", "EvidenceWriter", "data_of", "evidence_folder", "written"]
 
 _LENGTH, _SEAL = struct.Struct("<Q"), struct.Struct("<I")
 SUFFIX, PART = ".step", ".part"

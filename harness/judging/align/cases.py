@@ -31,8 +31,6 @@ from harness.judging.laws.protocol import Case, StruckAt
 from harness.judging.laws.updates_counted import counter
 from harness.judging.tolerance import tolerance_of
 
-__all__ = ["aligned_cases", "begins", "interrupted_case"]
-
 
 @dataclass
 class _Done:

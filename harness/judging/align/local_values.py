@@ -19,8 +19,6 @@ from harness.judging.laws import Case
 from harness.judging.tolerance import FLOOR, Bound, eps
 from harness.subject.strategies import kind_of
 
-__all__ = ["with_local_values_marked"]
-
 _OBSERVABLES = ("loss", "gradients", "metrics")
 _Place = tuple[int, str, str]
 

@@ -9,8 +9,6 @@ from collections.abc import Mapping
 
 from harness.evidence.trace import RunTrace
 
-__all__ = ["none_judged", "steps_with_other_draws", "told"]
-
 _SHOWN = 8
 
 

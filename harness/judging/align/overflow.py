@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["overflown"]
 
 _KNOWN_MIN = 0.1
 """Of the elements as many have to be numbers on one device."""

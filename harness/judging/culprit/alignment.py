@@ -21,7 +21,6 @@ from harness.judging.culprit.relations import ExampleOrder, Relation, holding
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Alignment", "OperationNode", "ReplicaPlace", "alike_named"]
 
 _NOISE_TIMES = 32.0
 """How much further than in the reruns with noise a value may be off: two draws, and a run has other roundings."""

@@ -12,8 +12,6 @@ from harness.evidence.watched_step import REPLICA, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.client_step import ARRIVED, ClientStep, lines_of
 
-__all__ = ["carried_out_by", "only_some"]
-
 _GIVEN = ("Const", *ARRIVED)
 
 

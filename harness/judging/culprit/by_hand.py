@@ -19,8 +19,6 @@ from harness.judging.culprit.parts_by_hand import RIGHT, WRONG, Meaning, meant
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.statements import Statement, statement_at
 
-__all__ = ["made_by_hand"]
-
 _WITHIN = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>")
 """Functions that stand within a statement of another one, whose names they read."""
 

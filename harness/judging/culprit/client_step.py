@@ -15,7 +15,6 @@ from harness.evidence.watched_step import OUTER, Frame, Op, TensorValue, Watched
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ARRIVED", "ClientStep", "assigns", "lines_of", "matched"]
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 ARRIVED = ("Input", "Placeholder")

@@ -15,7 +15,6 @@ from harness.judging.culprit.relations import ExampleOrder
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Entering", "order_of", "other_examples"]
 
 if TYPE_CHECKING:
     Entering = tuple[list[np.ndarray[Any, Any]], np.ndarray[Any, Any]]

@@ -18,8 +18,6 @@ from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relati
 from harness.judging.culprit.sentences import told, told_of_report
 from harness.judging.culprit.walk import CALLS, EXAMPLES, Mode, Walk, WantedTensor, WrongOperation, sinks
 
-__all__ = ["WrongReport", "find_culprit"]
-
 _BY_ELEMENTS = (
     *("Add", "AddV2", "Sub", "Mul", "RealDiv", "DivNoNan", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Pow", "Neg"),
     *("Relu", "Sigmoid", "Tanh", "Softplus", "Erf", "Cast", "Identity", "BiasAdd", "Conv2D"),

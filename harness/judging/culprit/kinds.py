@@ -7,22 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = [
-    "BRANCH",
-    "EXAMPLES",
-    "EXTREME",
-    "KINDS",
-    "MEAN",
-    "NO_SUM",
-    "PARTS",
-    "REPORT",
-    "STATE",
-    "TWICE",
-    "UPDATE",
-    "WHOLE",
-    "MistakeKind",
-]
-
 
 @dataclass(frozen=True)
 class MistakeKind:

@@ -12,8 +12,6 @@ from harness.evidence.trace import DrawSeen
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from simulator.agent.places import file_and_line
 
-__all__ = ["average_culprit", "draw_culprit", "layout_culprit", "pipeline_culprit"]
-
 
 def pipeline_culprit(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: str, step: int) -> Culprit | NoCulprit:
     """The line that a mistake in the input pipeline is made at, or why it is not known.

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     _Array = np.ndarray[Any, Any]
 
-__all__ = ["RIGHT", "WRONG", "Meaning", "meant"]
 
 Meaning = frozenset[float]
 """By how much a value is too large, by all that its parts may mean: copies of a half are also summands of the whole."""

@@ -8,8 +8,6 @@ from typing import Any
 from harness.judging.culprit.kinds import KINDS, MistakeKind
 from simulator.agent.places import place
 
-__all__ = ["Culprit", "Looked", "NoCulprit"]
-
 
 @dataclass(frozen=True)
 class Culprit:

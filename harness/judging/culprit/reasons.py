@@ -29,7 +29,6 @@ from harness.judging.culprit.walk import Mode, Walk, WrongOperation, is_extreme
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["reason"]
 
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 _SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")

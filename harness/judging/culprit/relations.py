@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["LARGEST", "PARTIAL", "REPLICATED", "SMALLEST", "SPLIT", "ExampleOrder", "Relation", "holding"]
 
 SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST = "split", "replicated", "partial", "largest", "smallest"
 

@@ -22,7 +22,6 @@ from simulator.agent.places import place
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["told", "told_of_report"]
 
 _ASSIGNED = re.compile(r"^(\w+)\s*=(?!=)")
 _KINDS = {

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-__all__ = ["Statement", "statement_at"]
-
 
 @dataclass(frozen=True)
 class Statement:

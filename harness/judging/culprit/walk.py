@@ -17,9 +17,6 @@ from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
 
-__all__ = ["CALLS", "EXAMPLES", "Mode", "Walk", "WantedTensor", "WrongOperation", "is_multiple", "sinks"]
-
-
 # What adds up values of replicas, which the reference does not do.
 _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
 

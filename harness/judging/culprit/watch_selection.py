@@ -12,8 +12,6 @@ from harness.evidence.watch_request import WatchRequest
 from harness.evidence.watched_step import WatchedStep
 from harness.judging.culprit.alignment import Alignment, OperationNode
 
-__all__ = ["next_look"]
-
 _Of = tuple[str, int]
 _Group = frozenset[tuple[_Of, int]]
 _REFERENCE: _Of = ("reference", 0)

@@ -14,8 +14,6 @@ from harness.judging.explain import all_rules, says
 from harness.judging.explain.causes import all_causes
 from harness.judging.known_issues import registry
 
-__all__ = ["FAILED", "LACKING", "Code", "all_codes"]
-
 FAILED, LACKING = "run_failed", "machine_lacks"
 _OTHERS = {
     NOT_JUDGED: (

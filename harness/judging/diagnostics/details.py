@@ -13,8 +13,6 @@ from harness.judging.facts import WIDTH, Facts, when
 from harness.judging.laws.protocol import Judgement
 from harness.judging.resolution import described
 
-__all__ = ["around", "details_of", "heading", "resolved"]
-
 _LINKS_SHOWN = 4
 
 

@@ -22,8 +22,6 @@ from harness.judging.laws.protocol import Finding
 from harness.subject.notebook import line_on_disk
 from simulator.agent.places import cell_of
 
-__all__ = ["DENIED", "NOT_JUDGED", "REFUTED", "diagnostic_of", "label_of"]
-
 DENIED, NOT_JUDGED, REFUTED = "only_given_conditions", "not_judged", "refuted"
 _ADDS = "adds up what the replicas have"
 

@@ -8,8 +8,6 @@ import msgspec
 
 from simulator.agent.places import place
 
-__all__ = ["Diagnostic", "Label", "Severity"]
-
 Severity = Literal["error", "warning"]
 
 

@@ -11,8 +11,6 @@ from harness.judging.diagnostics.from_verdict import diagnostic_of
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.facts import WIDTH, Facts
 
-__all__ = ["Paint", "diagnostic_text", "text_of", "wrapped"]
-
 Paint = Callable[[str, str], str]
 """Makes a text of a style: `error`, `warning`, `place`, `mark`, `aside`, `help`."""
 

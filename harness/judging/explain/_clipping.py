@@ -12,8 +12,6 @@ from harness.judging.explain._response import combined, exceeding, excess, paire
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt
 
-__all__ = ["SAME_NORM", "in_moments", "in_variables", "listed", "norm_of"]
-
 SAME_NORM = 1e-4
 """Relative difference up to which two norms are taken for the same threshold; only unequal ones tell clipping from "
 "not."""

@@ -9,8 +9,6 @@ from harness.judging.explain.causes import NamedCause, cause_of
 from harness.judging.explain.protocol import Case, Explanation
 from harness.ledger import Aligned, aligned
 
-__all__ = ["WrongExamples", "amiss", "explained", "listed", "shard_tail"]
-
 _SHOWN_MAX = 8
 
 

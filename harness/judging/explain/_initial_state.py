@@ -9,8 +9,6 @@ from harness.evidence.trace import MEMORY, Array, Variable
 from harness.judging.explain._resumption import Resumption
 from harness.judging.laws._initial_values import initial_values
 
-__all__ = ["SHOWN", "LostState", "lost_state", "restored"]
-
 _ROUNDING = 1e-4
 SHOWN = 4
 

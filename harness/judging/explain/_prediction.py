@@ -11,8 +11,6 @@ from harness.judging.explain._view import CaseView, Floats, view_of
 from harness.judging.explain.protocol import Attempt, Case, Explanation
 from harness.judging.tolerance import eps
 
-__all__ = ["Check", "Predicting", "check", "evident", "judged", "undone"]
-
 _Model = Callable[[CaseView], "Iterable[Attempt | None]"]
 
 _ROUNDINGS = 16.0

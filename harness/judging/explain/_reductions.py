@@ -7,8 +7,6 @@ from collections.abc import Iterable, Sequence
 from harness.judging.explain._response import combined, span
 from harness.judging.explain._view import CaseView, Floats
 
-__all__ = ["factor_of_truth", "factors_of"]
-
 _OFF = 1e-4
 """How far, relative to what came out, a sum of the parts may be from it: rounding of float32, and not another value."""
 

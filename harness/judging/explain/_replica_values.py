@@ -20,7 +20,6 @@ from harness.judging.tolerance import DerivedTolerance, Tolerance
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["readings"]
 
 _CLOSE = 1e-3
 """A sum and a mean are as far from each other as the number of replicas; what was reduced in float16 is as close to one

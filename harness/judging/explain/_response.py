@@ -9,20 +9,6 @@ from collections.abc import Callable, Iterable, Sequence
 from harness.judging.explain._prediction import Check, check
 from harness.judging.explain._view import CaseView, Floats
 
-__all__ = [
-    "all_count",
-    "combined",
-    "exceeding",
-    "excess",
-    "is_first_moment",
-    "multiple",
-    "paired",
-    "responses",
-    "scaled",
-    "slopes",
-    "span",
-]
-
 _FIRST_MOMENT = re.compile(r"(?:^|[/_])(?:m|momentum)(?:/|#|$)")
 
 _ADAM_EPSILONS = (0.0, 1e-8, 1e-7, 1e-7 / 0.001**0.5)

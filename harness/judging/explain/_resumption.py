@@ -12,8 +12,6 @@ from harness.judging.explain._view import CaseView, Floats
 from harness.judging.interruption import Interruption
 from harness.judging.laws.updates_counted import COUNTERS
 
-__all__ = ["SLOT", "Resumption", "last_of", "resumption_of"]
-
 SLOT = re.compile(r"(?:^|[/_])(momentum|velocity|m|v)(?:/|#|:|$)")
 """Names of slots that decay by a constant: Keras 3 `adam/dense_kernel_momentum`, tf_keras `Adam/m/dense/kernel`."""
 

@@ -20,7 +20,6 @@ from harness.subject.strategies import StrategyCase, kind_of, strategy_case
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Scaling", "along_batch", "along_model", "replicas", "workers"]
 
 _SCALING_ROUNDINGS = 2.0
 """Roundings by which a scaled value may differ from the scaled reference: one by the program, one by the reference's

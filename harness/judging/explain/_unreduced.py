@@ -21,8 +21,6 @@ from harness.judging.explain._response import (
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt
 
-__all__ = ["all_moved", "mean_is_right", "one_gradient"]
-
 _FEW = 1e-3
 """A share of the largest factor that is as good as none."""
 

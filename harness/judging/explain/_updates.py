@@ -11,8 +11,6 @@ from harness.judging.explain._prediction import Check
 from harness.judging.explain._view import CaseView
 from harness.judging.laws.updates_counted import counter
 
-__all__ = ["Counts", "changed_by", "counts"]
-
 
 @dataclass(frozen=True)
 class Counts:

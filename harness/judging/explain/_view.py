@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from harness.judging.explain.protocol import Attempt
 
-__all__ = ["CaseView", "Floats", "view_of"]
 
 if TYPE_CHECKING:
     Floats = np.ndarray[Any, np.dtype[np.float64]]

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from harness.judging.explain._prediction import Check, undone
 from harness.judging.explain._view import CaseView
 
-__all__ = ["reweighted", "uneven"]
-
 
 def uneven(view: CaseView, step: int) -> list[int] | None:
     """Examples per replica, when they are not the same everywhere."""

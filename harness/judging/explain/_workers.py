@@ -6,8 +6,6 @@ from collections.abc import Sequence
 
 from harness.judging.explain._view import CaseView, Floats
 
-__all__ = ["apart", "of_workers"]
-
 
 def of_workers(view: CaseView, step: int, name: str) -> list[Floats] | None:
     """A variable's value on each of several workers; None where replicas of a worker have different ones."""

@@ -10,8 +10,6 @@ from harness.judging.explain._response import combined, exceeding, excess, multi
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "accumulation_off"
 _FACTOR_MAX = 64
 _CURE = (

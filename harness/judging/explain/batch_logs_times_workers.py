@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.judging.explain._scaling import Scaling
 from harness.judging.explain.protocol import Case, Rule
 
-__all__ = ["BATCH_LOGS", "RULES"]
-
 BATCH_LOGS = "batch_logs_times_workers"
 _CURE = (
     "tf_keras adds up over the workers what each has of all of them already, before it gives the logs of a batch to "

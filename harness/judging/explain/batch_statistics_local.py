@@ -11,8 +11,6 @@ from harness.judging.explain._response import span
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "batch_statistics_local"
 _MEAN = re.compile(r"moving_mean|running_mean")
 _CURE = (

@@ -11,8 +11,6 @@ from harness.judging.explain._response import all_count, combined, span
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "clipped_before_reduce"
 _CURE = (
     "Clip after the reduction: in the replica function sum first, "

@@ -9,8 +9,6 @@ from harness.judging.laws.clients_agree import LAW as CLIENTS
 from harness.judging.laws.replicas_agree import LAW as REPLICAS
 from harness.subject.strategies import kind_of
 
-__all__ = ["COPIES_PACKED", "RULES"]
-
 COPIES_PACKED = "copies_packed"
 
 _CURE = (

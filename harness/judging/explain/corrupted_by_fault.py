@@ -13,8 +13,6 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import StruckAt
 
-__all__ = ["RULES"]
-
 _ID = "corrupted_by_fault"
 _CURE = (
     "It is the plan that made these numbers wrong: the findings show how far one wrong number spreads. To judge the "

@@ -9,8 +9,6 @@ from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "data_overwritten"
 _CURE = (
     "TensorFlow takes what a generator yields without a copy, and where batches are split for replicas it puts results "

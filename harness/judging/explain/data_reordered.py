@@ -12,8 +12,6 @@ from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.ledger import Ledger
 
-__all__ = ["RULES"]
-
 _ID = "data_reordered"
 _CURE = (
     "Usual causes: shuffle() with a seed but reshuffle_each_iteration, or without a seed, before dataset.skip(step): "

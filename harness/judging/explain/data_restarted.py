@@ -14,8 +14,6 @@ from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "data_restarted"
 _CURE = (
     "Put the iterator of a tf.data pipeline into the checkpoint, tf.train.Checkpoint(..., iterator=iterator), or, as a "

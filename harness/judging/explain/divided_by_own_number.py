@@ -11,8 +11,6 @@ from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import joined
 
-__all__ = ["RULES"]
-
 _ID = "divided_by_own_number"
 _CURE = (
     "Such a number is how many tokens or positions are no padding, the sum of sample weights, or a mean or variance of "

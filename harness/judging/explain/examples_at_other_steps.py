@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from harness.judging.explain._examples import amiss, explained
 from harness.judging.explain.protocol import Case, Explanation, Rule
 
-__all__ = ["RULES"]
-
 
 @dataclass(frozen=True)
 class _ExamplesAtOtherSteps:

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from harness.judging.explain._examples import amiss, explained, listed
 from harness.judging.explain.protocol import Case, Explanation, Rule
 
-__all__ = ["RULES"]
-
 _SHARD = (
     "Give each input pipeline its own shard: ds.shard(context.num_input_pipelines, context.input_pipeline_id) before "
     "shuffling, or strategy.experimental_distribute_dataset with AutoShardPolicy.DATA; shuffle with the same seed "

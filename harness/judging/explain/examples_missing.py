@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from harness.judging.explain._examples import amiss, explained, listed
 from harness.judging.explain.protocol import Case, Explanation, Rule
 
-__all__ = ["RULES"]
-
 _TAIL = (
     "Usual cause: a tail was dropped. Look for batch(..., drop_remainder=True), an integer division of the batch by "
     "the number of replicas, steps_per_epoch rounded down, or shards of unequal length of which the shortest ends the "

@@ -10,8 +10,6 @@ from harness.judging.explain.causes import cause_of
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.ledger import Ledger, aligned
 
-__all__ = ["RULES"]
-
 _ID = "global_batch_per_replica"
 _CURE = (
     "Batch by context.get_per_replica_batch_size(global_batch) in distribute_datasets_from_function, or let "

@@ -12,8 +12,6 @@ from harness.judging.explain._unreduced import all_moved, mean_is_right, one_gra
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "gradients_not_reduced"
 _CURE = (
     "Apply gradients through optimizer.apply_gradients inside the replica function without "

@@ -9,8 +9,6 @@ from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "identical_random_streams"
 _STATE = re.compile(r"seed_generator_state|random_generator|StateVar|rng_state", re.IGNORECASE)
 _ZEROS_MIN = 4

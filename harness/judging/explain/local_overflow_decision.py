@@ -9,8 +9,6 @@ from harness.judging.explain._response import paired
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "local_overflow_decision"
 _CURE = (
     "Decide once for all replicas, from reduced gradients: sum first, "

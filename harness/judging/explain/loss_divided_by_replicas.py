@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.judging.explain._scaling import Scaling, replicas, workers
 from harness.judging.explain.protocol import Rule
 
-__all__ = ["RULES"]
-
 _REPLICAS = (
     "Usual cause: each replica divides by the global batch already (tf.nn.compute_average_loss) and the results "
     "are then averaged. Reduce with strategy.reduce(tf.distribute.ReduceOp.SUM, ...), or let each replica "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.judging.explain._scaling import Scaling, replicas, workers
 from harness.judging.explain.protocol import Rule
 
-__all__ = ["RULES"]
-
 _REPLICAS = (
     "Usual cause: each replica averages over its own batch and the averages are then summed. Divide by the "
     "global batch with tf.nn.compute_average_loss(per_example_loss, global_batch_size=...) before "

@@ -10,8 +10,6 @@ from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import joined
 
-__all__ = ["RULES"]
-
 _ID = "mean_of_replica_means"
 _CURE = (
     "Divide the sum over a replica's examples by the number of examples in the global batch, "

@@ -9,8 +9,6 @@ from harness.judging.explain._prediction import Predicting, check, evident, judg
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "metric_not_aggregated"
 _CURE = (
     "Create Keras metrics inside strategy.scope() and call update_state inside strategy.run: their state then is "

@@ -9,8 +9,6 @@ from harness.judging.explain._view import CaseView
 from harness.judging.explain._workers import apart
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["BEGUN_APART", "RULES"]
-
 BEGUN_APART = "not_broadcast"
 _CURE = (
     "Make variables in strategy.scope(), which gives all workers those of the first, or set all to what one worker has "

@@ -12,8 +12,6 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import first_ones, joined
 from harness.ledger import aligned
 
-__all__ = ["RULES"]
-
 _ID = "other_number_of_steps"
 _SHOWN_MAX = 8
 _CURE = (

@@ -11,8 +11,6 @@ from harness.judging.explain._response import combined, is_first_moment, paired,
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "regularizer_times_replicas"
 _CURE = (
     "Every replica adds the whole term, and the replicas are summed. Scale it with "

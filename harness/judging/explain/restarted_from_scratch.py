@@ -10,8 +10,6 @@ from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "restarted_from_scratch"
 _CURE = (
     "Restore before the first step: `status = checkpoint.restore(manager.latest_checkpoint)` with a "

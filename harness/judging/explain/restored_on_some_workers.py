@@ -14,8 +14,6 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.protocol import Case
 from harness.judging.wording import joined
 
-__all__ = ["RULES"]
-
 _ID = "restored_on_some_workers"
 _CURE = (
     "Every worker restores the same checkpoint, from a folder that all of them read: not only the chief "

@@ -13,8 +13,6 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.interruption import Interruption
 from harness.judging.wording import joined
 
-__all__ = ["ELSEWHERE", "RULES"]
-
 ELSEWHERE = "resumed_elsewhere"
 _Ids = list[Counter[int]]
 _CURE_APART = (

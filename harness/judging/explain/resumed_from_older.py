@@ -10,8 +10,6 @@ from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.resumed_from_older import LAW
 
-__all__ = ["RULES"]
-
 _CURE = (
     "Usual causes: names sorted as text, where ckpt-10 comes before ckpt-9; a path that was noted earlier; a file "
     "`checkpoint` that does not name the newest. Take tf.train.latest_checkpoint(folder) or manager.latest_checkpoint. "

@@ -11,8 +11,6 @@ from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain._workers import apart, of_workers
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES", "SET_BY_EACH"]
-
 SET_BY_EACH = "set_by_each_worker"
 _CURE = (
     "Decide by what all workers have together, such as a loss that strategy.reduce has added up over the replicas, so "

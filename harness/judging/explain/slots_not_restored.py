@@ -13,8 +13,6 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.updates_counted import COUNTERS
 from harness.judging.wording import first_ones
 
-__all__ = ["RULES"]
-
 _ID = "slots_not_restored"
 _CURE = (
     "Save the optimizer with the model, tf.train.Checkpoint(model=model, optimizer=optimizer), call "

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from harness.judging.explain.protocol import Case, Explanation, Rule
 
-__all__ = ["RULES", "STALE_READS", "VARIABLES", "stale_reads"]
-
 STALE_READS = "stale_reads"
 VARIABLES = (("DTENSOR_ENABLE_COMBINE_ALL_REDUCES_OPTIMIZATION", "0"),)
 """Of the environment, by which TensorFlow leaves out what is wrong."""

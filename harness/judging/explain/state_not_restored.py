@@ -11,8 +11,6 @@ from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import first_ones
 
-__all__ = ["RULES"]
-
 _ID = "state_not_restored"
 _CURE = (
     "What was saved has it under another name, or not at all. Save it with the rest: "

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.judging.explain._scaling import Scaling, along_batch, along_model
 from harness.judging.explain.protocol import Rule
 
-__all__ = ["RULES"]
-
 _CURE = (
     "Usual cause: what the devices have was summed over the axis once more, after an operation on whole tensors had "
     "done so. Reduce by hand only what dtensor.unpack gave and nothing has reduced."

@@ -10,8 +10,6 @@ from harness.judging.explain._updates import changed_by, counts
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "update_lost"
 _OF_CLOSURES = (
     "Schedule every update and wait for all of them, ClusterCoordinator.join(), before reading; let join() raise what "

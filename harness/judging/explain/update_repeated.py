@@ -9,8 +9,6 @@ from harness.judging.explain._updates import changed_by, counts
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-__all__ = ["RULES"]
-
 _ID = "update_repeated"
 _CURE = (
     "ClusterCoordinator runs a closure again when its worker was lost, so an update is applied at least once: count "

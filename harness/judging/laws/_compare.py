@@ -13,8 +13,6 @@ from harness.judging.laws._whole_tensors import WholeTensors
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.resolution import JUDGED_MAX, Resolving
 
-__all__ = ["MatchesReference", "first_per_value"]
-
 _UNJUDGED_MAX = 0.5
 
 

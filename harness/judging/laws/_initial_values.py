@@ -8,9 +8,6 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import Start, Variable
 from harness.evidence.variable_pairs import common_places, placed
 
-__all__ = ["initial_values"]
-
-
 _WHOLE = ("copies", "plain", "mirrored", "statistics")
 """Kinds of variables of which each process has the whole, or should."""
 

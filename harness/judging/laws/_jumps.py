@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["At", "Found", "Jumps"]
 
 _MORE = 2.0
 """How many times as many, and as large, as those of the reruns the jumps of a right run may be: these are few draws."""

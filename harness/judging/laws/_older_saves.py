@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 
 from harness.evidence.saves import Process, SaveEvent, Saves
 
-__all__ = ["OlderRestore", "older_restores"]
-
 _NUMBER = re.compile(r"\d+")
 
 

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["WholeTensors"]
 
 _ROUNDING = 0.5
 """Where noise moves a change by such a part of it, it is rounding and nothing else."""

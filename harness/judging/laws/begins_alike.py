@@ -19,8 +19,6 @@ from harness.judging.laws._initial_values import initial_values
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 
-__all__ = ["LAW"]
-
 
 class _BeginsAlike(Law):
     id = "begins_alike"

@@ -10,8 +10,6 @@ from harness.evidence.trace import ClientTrace, Final, Step, Value, Variable
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
-__all__ = ["LAW"]
-
 _REDUCED = ("loss", "gradients", "metrics", "predictions")
 _RECORDED = (*_REDUCED, "variables", "examples")
 

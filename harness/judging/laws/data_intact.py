@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.evidence.witness_values import overwritten
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
-__all__ = ["LAW"]
-
 
 class _DataIntact(Law):
     id = "data_intact"

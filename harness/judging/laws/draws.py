@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.evidence.witness_values import OWN_DRAWS, wrong_draws
 from harness.judging.laws.protocol import FINDINGS_MAX, Case, Finding, Judgement, Law, judged, not_judged
 
-__all__ = ["LAW"]
-
 
 class _Draws(Law):
     id = "draws"

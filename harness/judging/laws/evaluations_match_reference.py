@@ -16,8 +16,6 @@ from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.tolerance import Bound, DerivedTolerance, ExactTolerance, Tolerance
 
-__all__ = ["LAW"]
-
 _Key = tuple[int, int]
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged
 
-__all__ = ["LAW"]
-
 
 class _ExamplesInTurn(Law):
     id = "examples_in_turn"

@@ -8,8 +8,6 @@ from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged,
 from harness.judging.wording import joined
 from harness.ledger import Aligned, Differences, Ledger, aligned
 
-__all__ = ["LAW"]
-
 _SHOWN_MAX = 8
 _PLACES_MAX = 4
 

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from harness.judging.laws._compare import MatchesReference
 
-__all__ = ["LAW"]
-
 LAW = MatchesReference(id="gradients_match_reference", observable="gradients", order=60)

@@ -10,8 +10,6 @@ from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged,
 from harness.subject.strategies import kind_of
 from harness.subject.strategies.tpu import REHEARSED
 
-__all__ = ["LAW"]
-
 
 class _PlacedOnDevices(Law):
     """TensorFlow moves what cannot be where it was asked to be to another device, and says nothing."""

@@ -15,8 +15,6 @@ from harness.judging.interruption import Interruption
 from harness.judging.resolution import Resolution
 from harness.judging.tolerance import Tolerance
 
-__all__ = ["FINDINGS_MAX", "Case", "Finding", "Judgement", "Law", "Status", "StruckAt", "judged", "not_judged"]
-
 FINDINGS_MAX = 10
 """Findings kept per law that compares values; the first one's text counts them all."""
 

@@ -14,8 +14,6 @@ from harness.evidence.trace import Array, Final, Step, Value, Variable
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
-__all__ = ["LAW"]
-
 
 @dataclass(frozen=True)
 class _Copy:

@@ -9,8 +9,6 @@ from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged,
 from harness.judging.placed_work import placed_by_hand
 from harness.subject.strategies import kind_of
 
-__all__ = ["LAW"]
-
 
 class _ReplicasRan(Law):
     """A program that leaves the strategy alone and trains on one device has all the right numbers."""

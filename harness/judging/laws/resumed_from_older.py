@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.judging.laws._older_saves import OlderRestore, older_restores
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
-__all__ = ["LAW"]
-
 
 class _ResumedFromOlder(Law):
     id = "resumed_from_older"

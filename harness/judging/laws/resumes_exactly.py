@@ -9,8 +9,6 @@ from harness.evidence.observed import history
 from harness.judging.interruption import Interruption
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged
 
-__all__ = ["LAW"]
-
 
 class _ResumesExactly(Law):
     id = "resumes_exactly"

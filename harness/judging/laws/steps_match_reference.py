@@ -10,8 +10,6 @@ from harness.evidence.trace import ClientTrace
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.wording import first_ones
 
-__all__ = ["LAW"]
-
 
 class _StepsMatchReference(Law):
     id = "steps_match_reference"

@@ -12,8 +12,6 @@ from harness.evidence.trace import Array, ClientTrace, RunTrace, Value, Variable
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged
 from harness.subject.strategies import kind_of
 
-__all__ = ["LAW"]
-
 # A worker tells the coordination service of TensorFlow that it is alive every 5 s (half its limit of 10 s), which takes
 # 173 bytes there and 126 back with TensorFlow 2.21.
 _HEARTBEAT_SECONDS = 5.0

@@ -4,6 +4,4 @@ from __future__ import annotations
 
 from harness.judging.laws._compare import MatchesReference
 
-__all__ = ["LAW"]
-
 LAW = MatchesReference(id="variables_match_reference", observable="variables", order=70)

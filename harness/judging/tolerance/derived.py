@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["DerivedTolerance", "follows_gradient"]
 
 _WINDOW = 2
 """Steps before from which an element that is by itself learns, as a share of its size, how far rounding goes. Not those

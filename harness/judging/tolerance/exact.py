@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from harness.judging.tolerance.protocol import Bound
 from harness.judging.tolerance.whole_tensor import WholeTensor
 
-__all__ = ["ExactTolerance"]
-
 
 @dataclass(frozen=True)
 class ExactTolerance:

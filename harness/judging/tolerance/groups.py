@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["ALIKE_MIN", "are_alone", "group_sizes", "group_units"]
 
 ALIKE_MIN = 4
 """Elements that a row or column must have to be given a scale of its own. With m draws of it the chance that all are so

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 else:
     Bound = Any
 
-__all__ = ["Bound", "Tolerance"]
-
 
 class Tolerance(Protocol):
     """The largest permitted difference of each element of one observable's value from the reference's."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from harness.evidence.eps import EPS
 from harness.evidence.observed import Observed, is_integer
 
-__all__ = ["FLOOR", "REPORT", "STATE", "K", "computed_in", "eps"]
-
 K = 16.0
 """Factor on the observed spread, from a small-sample argument.
 

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 else:
     Floats = Any
 
-__all__ = ["MANY", "WholeTensor", "length", "whole"]
 
 TOGETHER = 4.0
 REST = 1.0

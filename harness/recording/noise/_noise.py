@@ -39,8 +39,6 @@ from harness.recording.noise import (
 from harness.recording.noise.protocol import NoiseSource, compute_eps, dtype_of
 from harness.recording.tensors import tensor_of
 
-__all__ = ["SEAMS", "Noise"]
-
 SEAMS: tuple[ModuleType, ...] = (
     variables,
     gradients,

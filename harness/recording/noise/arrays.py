@@ -15,8 +15,6 @@ from typing import Any
 
 from harness.recording.noise.protocol import NoiseSource, eps_of, fingerprint, patched
 
-__all__ = ["ROUNDINGS", "active"]
-
 ROUNDINGS = 2.0
 """Less than of datasets: Keras makes tensors of arrays and then a dataset of these, and amounts of the same size would
 cancel in half of the elements."""

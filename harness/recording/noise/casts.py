@@ -20,8 +20,6 @@ from harness.recording.noise.datasets import ROUNDINGS
 from harness.recording.noise.protocol import NoiseSource, differentiated, eps_of, patched
 from harness.recording.noise.signs import moved, size_key, together
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(source: NoiseSource) -> Iterator[None]:

@@ -16,8 +16,6 @@ from typing import Any
 from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import content_key, moved
 
-__all__ = ["ROUNDINGS", "active", "perturbed"]
-
 ROUNDINGS = 4.0
 """As of gradients: a sum over the examples is rounded on each replica and again when replicas are summed."""
 

@@ -20,8 +20,6 @@ from typing import Any
 from harness.recording.noise.protocol import NoiseSource, compute_eps, eps_of, patched
 from harness.recording.noise.signs import signed, size_key, together
 
-__all__ = ["ROUNDINGS", "active", "noise", "sizes"]
-
 ROUNDINGS = 4.0
 """A gradient is rounded once per replica when it is computed, and once or twice more when replicas are summed."""
 

@@ -15,8 +15,6 @@ from harness.recording.noise.gradients import sizes
 from harness.recording.noise.protocol import NoiseSource, differentiated
 from harness.recording.noise.signs import signed, size_key
 
-__all__ = ["active"]
-
 _SUMMED = ("BiasAdd", "Conv2D", "Conv3D", "DepthwiseConv2dNative")
 """Operations whose gradients are sums over examples, positions, or channels."""
 _TIMES = 3.0

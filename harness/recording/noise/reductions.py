@@ -14,8 +14,6 @@ from typing import Any
 from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import lasting
 
-__all__ = ["ROUNDINGS", "active"]
-
 ROUNDINGS = 2.0
 """Each replica's part is rounded, and so is their sum. Less than a gradient's, which is reduced as well: two amounts of
 the same size would cancel in half of the elements."""

@@ -14,8 +14,6 @@ from unittest import mock
 
 from harness.recording.noise.protocol import NoiseSource
 
-__all__ = ["active"]
-
 _CASTS = ("auto_mixed_precision", "auto_mixed_precision_onednn_bfloat16", "auto_mixed_precision_mkl")
 
 

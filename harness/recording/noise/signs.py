@@ -6,8 +6,6 @@ from typing import Any
 
 from harness.recording.noise.protocol import NoiseSource, eps_of
 
-__all__ = ["content_key", "lasting", "moved", "signed", "size_key", "together"]
-
 # Elements of a constant in a graph.
 _CONSTANT_MAX = 10_000
 _INTEGERS = {2: "int16", 4: "int32", 8: "int64"}

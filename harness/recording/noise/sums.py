@@ -28,8 +28,6 @@ from typing import Any
 from harness.recording.noise.protocol import NoiseSource, eps_of, patched
 from harness.recording.noise.signs import lasting
 
-__all__ = ["ROUNDINGS", "active"]
-
 ROUNDINGS = 4.0
 """Sums of n terms are made as trees, or in several lanes, so that each term is rounded a few times."""
 

@@ -12,8 +12,6 @@ from harness.recording.noise.protocol import NoiseSource, eps_of
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["active", "perturb", "perturbed"]
-
 
 @contextlib.contextmanager
 def active(source: NoiseSource) -> Iterator[None]:

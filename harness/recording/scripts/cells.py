@@ -9,8 +9,6 @@ from types import ModuleType
 
 from harness.subject.notebook import NotebookCell, is_harmless, show_to_python
 
-__all__ = ["run_cells"]
-
 
 class _Shell:
     """What `get_ipython()` gives: a shell that does nothing, where that is harmless."""

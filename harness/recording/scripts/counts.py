@@ -17,8 +17,6 @@ from typing import Any
 from harness.evidence.stand_ins import COUNT
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["ReplicaCount"]
-
 
 class ReplicaCount:
     """Not an `int`: `1.0 / n` would not ask one.

@@ -13,8 +13,6 @@ from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.witness.statistics import by_batch, layers
 
-__all__ = ["design_differences"]
-
 _AGAIN = "those of a run that was never killed"
 _pipeline = threading.local()
 RANDOM, NORMALIZED = "random numbers in a replica", "batch statistics of a replica"

@@ -12,8 +12,6 @@ from harness.recording.closures import listening
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["joins_noted"]
-
 
 class _Open:
     """Closures that were scheduled and neither joined nor fetched, and what was saved meanwhile."""

@@ -16,8 +16,6 @@ from harness.evidence.stand_ins import BY_HAND
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["batch_size", "inputs_of", "is_joined", "join_manual_shards"]
-
 _WRAPPERS_MAX = 20
 _MARK = "_lockstep_joined"
 

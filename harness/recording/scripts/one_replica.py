@@ -24,8 +24,6 @@ from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.steps.mean_replicas import LOSSES
 
-__all__ = ["one_replica"]
-
 _TF_CONFIG = "TF_CONFIG"
 
 

@@ -12,8 +12,6 @@ from unittest import mock
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
-__all__ = ["compiled_named", "unscoped_named"]
-
 
 @contextlib.contextmanager
 def compiled_named(stand_ins: StandIns) -> Iterator[None]:

@@ -11,8 +11,6 @@ from collections.abc import Iterator
 from typing import Any
 from unittest import mock
 
-__all__ = ["serial_cluster"]
-
 _DEVICE = "/cpu:0"
 
 

@@ -12,8 +12,6 @@ from harness.evidence.stand_ins import StandIn
 from harness.subject.script import Script
 from simulator.agent.places import place
 
-__all__ = ["BuildsNoStrategy", "CannotStandIn", "StandIns"]
-
 _OWN = str(Path(__file__).parents[3]) + os.sep
 _CONVERTED = "__autograph_generated_file"
 _OWN_PACKAGES = tuple(f"{_OWN}{name}{os.sep}" for name in ("harness", "simulator", "_lockstep"))

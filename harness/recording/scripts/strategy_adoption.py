@@ -11,8 +11,6 @@ from typing import Any
 
 from harness.recording.patches import patched
 
-__all__ = ["adopt_strategy"]
-
 
 @contextlib.contextmanager
 def adopt_strategy(built: Callable[[Any], None], line: Callable[[], str], *, checked: bool = True) -> Iterator[None]:

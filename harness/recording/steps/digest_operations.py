@@ -14,8 +14,6 @@ from harness.evidence.trace import is_statistics
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of
 
-__all__ = ["DigestOperations", "digest_of_examples"]
-
 _SMALL = 1 << 16
 """Of variables with so many elements at most all are added up together, which takes fewer operations."""
 _LOOKED_AT = 1 << 15

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ExampleIds"]
-
 
 class ExampleIds:
     """Remembers whole numbers that were given, and what was given up for them, until the program reports."""

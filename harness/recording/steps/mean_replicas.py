@@ -18,8 +18,6 @@ from unittest import mock
 
 from harness.recording.patches import patched
 
-__all__ = ["LOSSES", "averaging", "counted_as_one"]
-
 _COUNT = "num_replicas_in_sync"
 LOSSES = str(Path("tensorflow", "python", "ops", "nn_impl_distribute.py"))
 """Where TensorFlow divides losses by the number of replicas for the program, as of `tf.nn.compute_average_loss`."""

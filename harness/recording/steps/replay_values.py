@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["per_replica", "with_replay_values"]
-
 
 def per_replica(values: Sequence[Any]) -> Any:
     """One value for each replica."""

@@ -16,8 +16,6 @@ from harness.recording.shards import is_sharded
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["copies_of", "held_by", "how_copies_are", "set_to", "values_of"]
-
 
 def copies_of(variable: Any) -> tuple[Any, ...]:
     """The variable of each local device that it is made of, or its shards."""

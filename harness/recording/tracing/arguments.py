@@ -12,8 +12,6 @@ from harness.evidence.watched_step import WatchedVariable
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 
-__all__ = ["Handles", "Yielded", "arguments_of", "lengths_of", "pulled_of", "relaxed"]
-
 
 class Yielded:
     """Knows what iterators gave, and whether a program distributes its input by hand."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["assigns", "changed_by", "changes"]
-
 
 def assigns(kind: str) -> bool:
     """Whether operations of this type change a variable."""

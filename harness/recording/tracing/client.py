@@ -18,8 +18,6 @@ from harness.recording.tracing.trace_notes import TraceNotes
 from harness.recording.tracing.tracer import Tracer
 from harness.recording.tracing.trial_batches import TrialBatch, write_outcomes
 
-__all__ = ["Tracing", "trace_client"]
-
 
 class Tracing(msgspec.Struct, frozen=True):
     """Where what is traced goes: a folder, and how many replicas the strategy has, which the reference has not.

@@ -11,8 +11,6 @@ from harness.evidence.trace import Array
 from harness.evidence.watched_step import Frame
 from harness.recording.watch.places import LAMBDA
 
-__all__ = ["GraphRecords"]
-
 _VALUE_BYTES_MAX = 1 << 10
 _CALLED = ("f", "body", "cond", "then_branch", "else_branch")
 

@@ -20,8 +20,6 @@ from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from simulator.agent.places import place
 
-__all__ = ["LengthQueries", "is_program_query"]
-
 _CONVERTED = "__autograph_generated_file"
 _AUTOGRAPH = f"{Path('tensorflow', 'python', 'autograph')}{os.sep}"
 # What of a shape tells whether a length is known; `x.shape[0]` and `x.shape[1:]` are told apart by what they give.

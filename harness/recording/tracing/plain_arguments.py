@@ -7,8 +7,6 @@ from typing import Any
 
 from harness.recording.tracing.arguments import Handles, Yielded
 
-__all__ = ["PlainArguments"]
-
 
 class PlainArguments:
     """Tells what calls get that is no example's, and whether other objects than the first time."""

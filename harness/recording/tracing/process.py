@@ -9,8 +9,6 @@ from harness.recording.tracing.arguments import Handles, Yielded
 from harness.recording.watch.places import Places
 from harness.recording.watch.variables import Variables
 
-__all__ = ["TracedProcess", "TracingDone"]
-
 
 class TracingDone(BaseException):
     """Ends a program of which there is nothing more to see; nothing that a program catches."""

@@ -13,8 +13,6 @@ from harness.recording.patches import patched
 from harness.recording.tracing.length_queries import is_program_query
 from harness.recording.watch.places import Places
 
-__all__ = ["BETWEEN", "FROM_EXAMPLES", "OTHERS", "decisions_heard", "of_program"]
-
 BETWEEN = "what the program decides and changes between its steps is as it was with stand-ins for their results"
 OTHERS = "what other functions give, which was only tried, is what they give on one device"
 

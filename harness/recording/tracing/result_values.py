@@ -12,8 +12,6 @@ from typing import Any
 
 from harness.evidence.step_graph import Output
 
-__all__ = ["joined", "numbers", "opened", "reported_value", "rows_of", "standins"]
-
 _POWERS = ((1, 0), (1, -2), (1, 3), (1, -14), (1, -2), (-1, 0), (-1, -14), (1, 2))
 """The sign and the power of two of the stand-ins of each call, again and again."""
 

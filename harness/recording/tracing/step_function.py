@@ -18,8 +18,6 @@ from harness.recording.tracing.process import TracedProcess, TracingDone
 from harness.recording.tracing.result_values import opened, standins
 from harness.recording.tracing.trace_notes import TraceNotes
 
-__all__ = ["StepFunction", "same_arguments", "same_graphs"]
-
 _CALLS_MAX = 256
 _SECONDS_MAX = 15.0
 """How long it is looked at what a program does around its function."""

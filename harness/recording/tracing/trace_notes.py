@@ -13,8 +13,6 @@ from harness.recording.tracing.process import TracedProcess
 from harness.recording.tracing.python_decisions import OTHERS
 from harness.recording.tracing.result_values import reported_value
 
-__all__ = ["TraceNotes"]
-
 
 class TraceNotes:
     """Grows as the program goes on; what its fields mean is said of `StepGraph`.

@@ -22,8 +22,6 @@ from harness.recording.tracing.trace_notes import TraceNotes
 from harness.recording.tracing.trial_batches import BatchOutcome, TrialBatch, tried
 from harness.recording.watch.compiled import uncompiled
 
-__all__ = ["Tracer"]
-
 _NAMED = re.compile(r"\w*(Error|Exception)\b[^:]*: ")
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
 

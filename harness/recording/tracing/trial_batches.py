@@ -11,8 +11,6 @@ import msgspec
 from harness.evidence.trace import Array
 from harness.recording.tracing.arguments import Handles, Yielded
 
-__all__ = ["BatchOutcome", "TrialBatch", "read_outcomes", "tried", "write_outcomes"]
-
 _ELEMENTS_MAX = 1 << 14
 
 

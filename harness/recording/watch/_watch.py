@@ -41,7 +41,6 @@ from harness.recording.watch.variables import Variables
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Watch", "WatchDone", "WatchOrder"]
 
 _HIDDEN_TYPES = {"NoOp", "PyFunc", "PyFuncStateless", "EagerPyFunc", "Assert", "CheckNumerics"}
 

@@ -25,8 +25,6 @@ from harness.recording.patches import patched
 from harness.recording.watch._watch import WatchDone, WatchOrder
 from harness.recording.watch.places import Places
 
-__all__ = ["ByHand"]
-
 _ENTRIES = ("pack", "copy_to_mesh", "relayout")
 _LEAVES_MAX = 64
 _ELEMENTS_MAX = 65_536

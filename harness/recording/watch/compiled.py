@@ -11,8 +11,6 @@ from typing import Any
 
 from harness.recording.noise.protocol import patched
 
-__all__ = ["uncompiled"]
-
 
 @contextlib.contextmanager
 def uncompiled() -> Iterator[None]:

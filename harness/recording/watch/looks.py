@@ -13,8 +13,6 @@ from typing import Any
 from harness.recording.noise.protocol import patched
 from harness.recording.side_operations import run_beside
 
-__all__ = ["Looks"]
-
 TOGETHER = 64
 """At most so many tensors are looked at together: all of them are kept until the last one is there."""
 

@@ -7,8 +7,6 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Makers"]
-
 _KINDS = (
     ("keras.src.layers.layer", "Layer"),
     ("keras.src.optimizers.base_optimizer", "BaseOptimizer"),

@@ -13,8 +13,6 @@ from pathlib import Path
 from harness.evidence.watched_step import OUTER, REPLICA, UPDATE, Frame
 from simulator.agent.places import place
 
-__all__ = ["AROUND", "BY_BATCHES", "LAMBDA", "Places", "zone"]
-
 # Frames of these files begin the function of a replica or of an update: what called them differs between strategies.
 _BOUNDARIES = (
     "distribute_lib.py",

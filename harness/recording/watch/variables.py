@@ -10,8 +10,6 @@ from typing import Any
 from harness.evidence.watched_step import WatchedVariable
 from harness.recording.noise.protocol import patched
 
-__all__ = ["Variables", "outermost"]
-
 _COPY = re.compile(r"/replica_\d+")
 
 

@@ -6,8 +6,6 @@ from typing import Any
 
 from harness.evidence.trace import Array, Value
 
-__all__ = ["ends_data", "reports", "said_of", "values_of"]
-
 _ELEMENTS_MAX = 1 << 16
 
 

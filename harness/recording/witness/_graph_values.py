@@ -13,8 +13,6 @@ from typing import Any
 from harness.recording.side_operations import run_beside
 from harness.recording.witness._switch import FIRST, Switch
 
-__all__ = ["ValueBatch", "emit", "is_processor"]
-
 Take = Callable[[Sequence[Any]], None]
 
 

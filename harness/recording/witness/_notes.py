@@ -6,8 +6,6 @@ from dataclasses import dataclass, field
 
 from harness.evidence.pipelines import Pipeline
 
-__all__ = ["ProgramNotes"]
-
 
 @dataclass
 class ProgramNotes:

@@ -16,8 +16,6 @@ from harness.recording.owners import METRIC, PROGRAM, owner_of
 from harness.recording.shards import is_sharded, name_of, whole_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
-__all__ = ["RegisteredName", "Registry", "VariableEntry"]
-
 _FRAMES_MAX = 24
 """Between the constructor of a Keras variable and that of the TensorFlow variable in it are fewer calls."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["replica_number"]
-
 
 def replica_number(gathered: WitnessState) -> int | None:
     """The number of the replica that is being run, over all workers; None outside of each or where it is no number."""

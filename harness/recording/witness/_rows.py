@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["examples_of", "examples_of_several"]
 
 Examples = tuple[tuple[int, ...], list["np.ndarray[Any, Any]"]]
 

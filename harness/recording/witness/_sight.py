@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from harness.recording.witness._registry import Registry
 from harness.recording.witness._threads import Threads
 
-__all__ = ["Sight"]
-
 
 class Sight:
     """Knows of each thread whether values can be had there, and whether draws in it are the program's.

@@ -13,8 +13,6 @@ from harness.recording.witness._value_buffer import Span
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Event", "InRun", "StepSeen"]
-
 
 @dataclass(frozen=True)
 class Event:

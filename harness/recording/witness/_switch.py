@@ -9,8 +9,6 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-__all__ = ["FIRST", "Switch", "unique_name"]
-
 FIRST = "/cpu:0"
 """The device that every process has."""
 

@@ -11,8 +11,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["Threads"]
-
 _OF_COORDINATORS = "WorkerClosureProcessingLoop"
 """How `ClusterCoordinator` calls its threads, in which closures that are no `tf.function` run."""
 

@@ -21,8 +21,6 @@ from harness.recording.witness._switch import FIRST, unique_name
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["ClockSetBack", "Span", "Stamp", "ValueBuffer", "stamp"]
-
 
 class ClockSetBack(Exception):
     """The time of day does not tell what came first."""

@@ -6,8 +6,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["LOSS", "dense", "within_budget"]
-
 LOSS = "loss"
 
 _BYTES_MAX = 8 << 20

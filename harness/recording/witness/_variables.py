@@ -16,7 +16,6 @@ from harness.recording.witness.protocol import WitnessState
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["BYTES_MAX", "ELEMENTS_MAX", "first_values", "kept", "read"]
 
 BYTES_MAX = 16 << 20
 """Of the first copies of all variables that are kept of each step. Of more, those after steps 1, 2, 4, 8 and so on."""

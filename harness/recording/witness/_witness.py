@@ -29,8 +29,6 @@ from harness.recording.witness._variables import first_values, is_large, read
 from harness.recording.witness.protocol import Seam, WitnessState
 from simulator.agent import now
 
-__all__ = ["Witness"]
-
 _HELD_MAX = 16
 """Steps of which only examples are seen are written together, so many at most: a step takes less time then. A process
 that is killed loses those since; of a run in which that may be, all is kept of each step at once.

@@ -9,8 +9,6 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 _METHODS = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_update")
 
 

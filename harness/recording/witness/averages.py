@@ -15,8 +15,6 @@ from harness.recording.watch.places import Places
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:

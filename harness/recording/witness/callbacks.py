@@ -13,8 +13,6 @@ from harness.evidence.trace import MEMORY, Array, SeenVariable
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 _WRITERS = (
     "BackupAndRestore",
     "CSVLogger",

@@ -15,8 +15,6 @@ from harness.recording.witness._call_results import reports
 from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 
-__all__ = ["AROUND", "active"]
-
 AROUND = True
 """It is around what other seams do in a call: when that has ended, they have seen all of it."""
 

@@ -14,8 +14,6 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["AROUND", "active"]
-
 AROUND = True
 """As of `calls`."""
 

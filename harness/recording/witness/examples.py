@@ -21,8 +21,6 @@ from harness.recording.witness._rows import examples_of_several
 from harness.recording.witness._step_events import Event
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:

@@ -12,8 +12,6 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 _OF_VARIABLES = ("ReadVariableOp", "Assign", "Resource")
 """How the names of operations begin that read variables, or change them: while a graph is built Python may ask too."""
 

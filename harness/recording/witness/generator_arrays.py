@@ -22,7 +22,6 @@ from harness.recording.witness.protocol import WitnessState
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["active"]
 
 _Place = tuple[int, tuple[int, ...], str]
 

@@ -17,8 +17,6 @@ from harness.recording.patches import patched
 from harness.recording.record_values import ValuePlace
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 _PLACE = ValuePlace("fit", "loss")
 
 

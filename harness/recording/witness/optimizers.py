@@ -14,8 +14,6 @@ from harness.recording.owners import owner_of
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:

@@ -11,8 +11,6 @@ from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 _PIPELINES_MAX = 64
 _LINE, _GIVEN = "_lockstep_line", "_lockstep_given"
 

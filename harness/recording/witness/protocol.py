@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from harness.evidence.trace import SeenVariable
     from harness.recording.steps import Steps
 
-__all__ = ["STEPS_IN_FULL", "Seam", "WitnessState"]
 
 STEPS_IN_FULL = 16
 """After these steps, of each doubling of their number eight are looked at, evenly apart, and the last of all: a mistake

@@ -17,8 +17,6 @@ from harness.recording.witness._step_events import Event
 from harness.recording.witness._values import dense, within_budget
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 class _Inside:
     """How many replicas are in a reduction that is seen as a whole; they wait there for each other."""

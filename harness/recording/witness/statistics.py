@@ -20,8 +20,6 @@ from harness.recording.watch.places import BY_BATCHES
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active", "apart", "by_batch", "layers"]
-
 _MODULES = {
     "keras": "keras.src.layers.normalization.batch_normalization",
     "tf_keras": "tf_keras.src.layers.normalization.batch_normalization",

@@ -17,8 +17,6 @@ from harness.recording.watch.places import Places
 from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 
-__all__ = ["active"]
-
 _WRITES = ("lookup_table_insert_v2", "lookup_table_remove_v2", "lookup_table_import_v2")
 _BY_REPLICA = "experimental_distribute_values_from_function"
 

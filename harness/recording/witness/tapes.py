@@ -13,8 +13,6 @@ from harness.recording.witness._step_events import Event
 from harness.recording.witness._values import LOSS, dense, within_budget
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:

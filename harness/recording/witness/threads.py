@@ -8,8 +8,6 @@ from collections.abc import Iterator
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:

@@ -10,8 +10,6 @@ from unittest import mock
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-__all__ = ["active"]
-
 
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:

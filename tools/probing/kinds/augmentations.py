@@ -8,8 +8,6 @@ from typing import Any
 from tools.probing.kinds.layers import BASES, LayerWork
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
 
-__all__ = ["KIND"]
-
 _ROWS: list[Row] = [
     ("Dropout", "vector", (0.5,), {}),
     ("AlphaDropout", "vector", (0.5,), {}),

@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 from tools.probing.kinds.protocol import Form, Keras, Kind
 
-__all__ = ["KIND"]
-
 _BATCH, _EXAMPLES, _EPOCHS = 8, 32, 3
 
 

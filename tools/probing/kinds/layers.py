@@ -10,8 +10,6 @@ from typing import Any
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
 from tools.probing.kinds.stepping import examples
 
-__all__ = ["BASES", "KIND", "XLA_CANNOT", "LayerWork"]
-
 _RANKS = (("1D", "sequence"), ("2D", "image"), ("3D", "volume"))
 _VECTORS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("Dense", (3,), {}),

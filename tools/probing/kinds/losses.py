@@ -9,8 +9,6 @@ from typing import Any
 from tools.probing.kinds.layers import XLA_CANNOT
 from tools.probing.kinds.protocol import Form, Keras, Kind
 
-__all__ = ["KIND"]
-
 _NAMES = (
     "CTC",
     "BinaryCrossentropy",

@@ -7,8 +7,6 @@ from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind, Row, forms_of
 
-__all__ = ["KIND"]
-
 _PLAIN = (
     "BinaryAccuracy",
     "BinaryCrossentropy",

@@ -8,8 +8,6 @@ from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Kind
 
-__all__ = ["KIND"]
-
 _OPTIONS: dict[str, dict[str, Any]] = {
     "": {},
     ":clipnorm": {"clipnorm": 0.05},

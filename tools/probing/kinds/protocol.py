@@ -6,8 +6,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
-__all__ = ["Form", "Keras", "Kind", "Row", "Work", "forms_of"]
-
 Keras = Any
 # Name of a form, inputs, positional and named arguments.
 Row = tuple[str, str, tuple[Any, ...], dict[str, Any]]
@@ -30,13 +28,11 @@ class Form(NamedTuple):
 
 
 class Work(Protocol):
-    """What was made of some forms, below a strategy's scope.
+    """What was made of some forms, below a strategy's scope."""
 
-    Attributes:
-        inputs: the names of those that it reads; what replicas are not given costs nothing.
-    """
-
-    inputs: Collection[str]
+    @property
+    def inputs(self) -> Collection[str]:
+        """The names of those that it reads; what replicas are not given costs nothing."""
 
     def compute(self, batch: Mapping[str, Any]) -> tuple[Mapping[str, Any], Any]:
         """Of one replica's rows, losses that are added up over the replicas, and gradients; XLA may compile it."""

@@ -8,8 +8,6 @@ from typing import Any
 
 from tools.probing.kinds.protocol import Form, Keras, Work
 
-__all__ = ["examples", "step_by_step"]
-
 _EVEN, _UNEVEN = (12, 12), (12, 7, 3)
 _SHAPES = {
     "vector": (8,),

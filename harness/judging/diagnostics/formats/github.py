@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from harness.judging.diagnostics.formats.protocol import ReportedVerdict, message
 from harness.judging.diagnostics.protocol import Diagnostic
 
-__all__ = ["FORMAT"]
-
 
 class _GitHub:
     def written(self, reported: Sequence[ReportedVerdict]) -> str:

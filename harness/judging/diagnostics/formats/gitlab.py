@@ -8,8 +8,6 @@ import msgspec
 
 from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint
 
-__all__ = ["FORMAT"]
-
 _SEVERITIES = {"error": "critical", "warning": "minor"}
 
 

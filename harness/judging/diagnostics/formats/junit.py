@@ -9,8 +9,6 @@ from harness.judging.diagnostics.codes import FAILED, LACKING
 from harness.judging.diagnostics.formats.protocol import ReportedVerdict, message
 from harness.judging.diagnostics.protocol import Diagnostic
 
-__all__ = ["FORMAT"]
-
 
 class _JUnit:
     def written(self, reported: Sequence[ReportedVerdict]) -> str:

@@ -10,8 +10,6 @@ import msgspec
 
 from harness.judging.diagnostics.protocol import Diagnostic
 
-__all__ = ["Format", "ReportedVerdict", "fingerprint", "message"]
-
 
 class ReportedVerdict(msgspec.Struct, frozen=True):
     """What came of one verification.

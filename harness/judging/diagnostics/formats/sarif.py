@@ -18,8 +18,6 @@ from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint, message
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 
-__all__ = ["FORMAT"]
-
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints, Streams
 
-__all__ = ["CAUSE"]
-
 _EXAMPLES_MIN = 12
 _CURE = (
     "Filter before the shard, ds.filter(...).shard(...), and the steps hold the examples of one device; otherwise they "

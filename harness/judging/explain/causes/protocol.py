@@ -15,19 +15,6 @@ if TYPE_CHECKING:
 else:
     Ints = Any
 
-__all__ = [
-    "BATCHES",
-    "Cause",
-    "Checked",
-    "Inputs",
-    "Ints",
-    "NamedCause",
-    "Prediction",
-    "Streams",
-    "Total",
-    "pieces",
-    "shown",
-]
 
 BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
 """What TensorFlow calls data sets that make batches, of a `Cause.kinds`."""

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from harness.judging.explain.causes.protocol import Cause, Inputs, Streams
 
-__all__ = ["CAUSE"]
-
 
 @dataclass(frozen=True)
 class _RepeatBeforeShard:

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints
 
-__all__ = ["CAUSE"]
-
 
 @dataclass(frozen=True)
 class _ShardedByFiles:

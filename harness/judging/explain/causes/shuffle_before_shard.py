@@ -9,8 +9,6 @@ from typing import Literal
 
 from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints
 
-__all__ = ["CAUSE"]
-
 _EXAMPLES_MIN = 8
 _DEVIATIONS_MAX = 4.0
 """Random shards share a hypergeometric number of ids: further from its mean than this is another cause."""
