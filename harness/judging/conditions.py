@@ -178,11 +178,13 @@ def _shuffled_apart(case: Case) -> Condition | None:
     """That workers shuffle before they take their shards, where nobody has reported which examples they have.
 
     This is what TensorFlow makes of a shuffle without a seed if it shards a program's data by itself. A worker that
-    reads everything is another cause, and a program that calls `shard`, or asks an `InputContext`, shards by itself.
+    reads everything is another cause, and a program that calls `shard`, or gives each worker a data set of its own,
+    shards by itself.
     """
-    counters = case.run.clients[0].counters, case.reference.clients[0].counters
-    by_hand = any(each.what == "InputContext" for each in counters[1].stand_ins) or any(
-        made.kind == "Shard" for pipeline in counters[0].pipelines for made in pipeline.made
+    run, reference = case.run.clients[0].counters, case.reference.clients[0].counters
+    by_hand = any(each.what == "InputContext" for each in reference.stand_ins) or any(
+        pipeline.distributed == "function" or any(made.kind == "Shard" for made in pipeline.made)
+        for pipeline in run.pipelines
     )
     cause = cause_of(case) if not by_hand and _is_seen(case.run, case.reference) else None
     if cause is None or cause.cause != SHUFFLED:

@@ -34,6 +34,11 @@ class StepGraphs:
         """That tracing took where it took longest."""
         return max(each.seconds for each in (*self.clients, self.reference))
 
+    @property
+    def operations(self) -> int:
+        """How many there are where they are most, with those of the functions that are called."""
+        return max(sum(len(graph.nodes) for graph in each.graphs) for each in (*self.clients, self.reference))
+
 
 @dataclass(frozen=True)
 class TrialOutcomes:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -39,6 +39,7 @@ class ExampleRows:
         self._given: list[_Rows] = []
         self._own: list[_Rows] = []
         self._shaped_alike = True
+        self._wide: set[int] = set()
         self._sizes = (0, 0)
 
     def add(
@@ -60,6 +61,7 @@ class ExampleRows:
             return None
         self._steps.append(step)
         self._given.append(ours)
+        self._wide.update(part for part, rows in enumerate(own) if rows.size > len(rows))
         self._own.append(theirs)
         self._shaped_alike &= all(one.shape[1:] == other.shape[1:] for one, other in zip(given, own, strict=True))
         others = _others([ours], [theirs])
@@ -96,7 +98,7 @@ class ExampleRows:
             others,
             tuple(part_mixes(steps, given, own)) if others else (),
             _changed(given, own) if others and alike else 0,
-            _again(given, own),
+            _again(given, own, self._wide),
             _number_of_all(own) if alike else 0,
         )
 
@@ -126,8 +128,23 @@ def _changed(given: Sequence[_Rows], own: Sequence[_Rows]) -> int:
     return len(found)
 
 
-def _again(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int, int]:
+def _again(given: Sequence[_Rows], own: Sequence[_Rows], wide: Iterable[int]) -> tuple[int, int, int]:
     """Where most more examples came again than on one device: of how many, how often they did, and how often there.
+
+    So it is told of one part, such as features, whose examples come again beside other ones; not of single numbers,
+    which each worker may count. See `_rows_again`.
+    """
+    parts = [part for part in sorted(wide) if len(own[0]) > 1]
+    every = [_rows_again(given, own), *(_rows_again(_only(given, part), _only(own, part)) for part in parts)]
+    return max(every, key=lambda found: found[1] - found[2])
+
+
+def _only(batches: Sequence[_Rows], part: int) -> Sequence[_Rows]:
+    return [[each[part]] for each in batches]
+
+
+def _rows_again(given: Sequence[_Rows], own: Sequence[_Rows]) -> tuple[int, int, int]:
+    """Where most more rows came again than on one device.
 
     Shards that are as long as each other to half a step let that many come again when the data begin anew, and data
     that have examples twice let some come again by chance: what is no more is not told, and (0, 0, 0) is given.

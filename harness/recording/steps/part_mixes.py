@@ -10,6 +10,8 @@ from harness.evidence.counters import PartMix
 _KEYS_MAX = 4
 _LOOSE = 0.1
 """Of the values of a part that come with several of another one: with more, nothing ties the two."""
+_MORE = 0.25
+"""Of the values of a part, those that may come more often than on one device: by chance, where an epoch has no end."""
 _STEPS_MAX = _OWNERS_MAX = 64
 
 _Rows = Sequence[Sequence[int]]
@@ -19,7 +21,7 @@ def part_mixes(steps: Sequence[int], given: Sequence[_Rows], own: Sequence[_Rows
     """The pairs of parts that the run has mixed.
 
     A part is of another example where its value is one that one device has, but with another value of a part that tells
-    examples apart. Neither may come more often than on one device: a number that each worker counts for itself does.
+    examples apart. Of neither may many come more often than on one device: a number that each worker counts does.
 
     Args:
         steps: the number of each call's step.
@@ -28,8 +30,7 @@ def part_mixes(steps: Sequence[int], given: Sequence[_Rows], own: Sequence[_Rows
     """
     parts = range(len(own[0]))
     ours, theirs = ([Counter(row for each in every for row in each[part]) for part in parts] for every in (given, own))
-    # A part that comes too often tells of another mistake, or is drawn.
-    known = [part for part in parts if ours[part] <= theirs[part]]
+    known = [part for part in parts if (ours[part] - theirs[part]).total() <= _MORE * ours[part].total()]
     for key in sorted(known, key=lambda part: -len(theirs[part]))[:_KEYS_MAX]:
         for other in known:
             if other != key and (owners := _owners(own, key, other)):
