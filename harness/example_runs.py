@@ -21,7 +21,7 @@ from harness.judging.drawn_data import (
     with_drawn_counts,
 )
 from harness.judging.part_ties import has_mixes, with_ties
-from harness.judging.unsteady_runs import unsteady
+from harness.judging.unsteady_runs import differs_by_counts, unsteady
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from simulator import LockstepError
@@ -68,6 +68,7 @@ def by_drawn_data(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
             again = dataclasses.replace(attempt, program=told, directory=place, asked=asked)
             fixed, other = by_ties(again, *again.by_one_replica(task_summaries(again.run())))
             if other.follows:
+                fixed = by_counts(again, fixed, other) if differs_by_counts(fixed) else fixed
                 known = is_settled(fixed)
                 return with_data_of(verdict, fixed) if known else _unless_drawn(again, verdict, other)
     return _unless_drawn(attempt, verdict, reference)

@@ -100,8 +100,8 @@ def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:
             "global batch and give each replica its rows, or draw them within the step"
         )
     return (
-        f"{_OTHER} however it draws: they follow from something that is no variable, such as a table, a queue or a "
-        "number in Python, or that only other workers have. Keep it in a variable, and with the checkpoint if it is to "
-        "outlive a restart; or report the ids of examples with `record`. Workers that read files of their own may make "
-        "other examples of them: try `AutoShardPolicy.DATA`"
+        f"{_OTHER} however it draws: they follow from something that one device has not, such as a worker's number, "
+        "`take` after `shard`, a table, a queue or a number in Python. Give each worker its rows of what one device "
+        "reads, keep what they follow from in a variable, or report the ids of examples with `record`. Workers that "
+        "read files of their own may make other examples of them: try `AutoShardPolicy.DATA`"
     )

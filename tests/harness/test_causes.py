@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 import pytest
 from hypothesis import given, settings
@@ -302,6 +303,7 @@ def test_a_random_partition_has_no_cause_unless_it_is_wrong(data: st.DataObject)
         (_shuffled_first, "TF_CONFIG", "Batch", True),
         (_shuffled_first, "InputContext", "Batch", False),  # the script shards by itself
         (_shuffled_first, "TF_CONFIG", "Shard", False),  # and so does this program
+        (_shuffled_first, "TF_CONFIG", "Take", False),  # of which each worker makes a data set of its own
         (_off_in_orders_for_as_many_steps, "TF_CONFIG", "Batch", False),
         (_twice, "TF_CONFIG", "Batch", False),
     ],
@@ -315,7 +317,8 @@ def test_a_shuffle_before_tensorflow_shards_is_a_condition(
         clients = []
         for each in trace.clients:
             steps = [edited(one, seen=Seen(one.index, 0.0, examples=one.examples)) for one in each.steps]
-            pipeline = Pipeline("train.py:9", "dataset", (Transformation(kind, "train.py:8"),))
+            how: Literal["dataset", "function"] = "function" if kind == "Take" else "dataset"
+            pipeline = Pipeline("train.py:9", how, (Transformation(kind, "train.py:8"),))
             counters = Counters(stand_ins=told, pipelines=(pipeline,))
             clients.append(edited(each, steps=tuple(steps), counters=counters))
         return RunTrace(tuple(clients))

@@ -36,7 +36,8 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
         moved = features + 0.5 * shard if mistake == "features" else features
         read = 0 if mistake == "shard" else shard
         every = tf.data.Dataset.from_tensor_slices((moved, told)).shard(context.num_input_pipelines, read)
-        return every.shuffle(12).map(noisy).batch(size).repeat()
+        every = every.shuffle(12)
+        return (every.repeat().map(noisy) if mistake == "no end" else every.map(noisy).repeat()).batch(size)
 
     def replica_step(batch: Any) -> Any:
         rows, label = batch
@@ -51,7 +52,7 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(replica_step, (batch,)), axis=None)
 
     batches = iter(strategy.distribute_datasets_from_function(data))
-    for _ in range(6):
+    for _ in range(5 if mistake == "no end" else 6):
         record.step(loss=step(next(batches)), variables=[w])
 
 
@@ -60,6 +61,7 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
     [
         ("", None),
         ("labels", "rows_whole"),
+        pytest.param("no end", None, marks=pytest.mark.full),  # and none: the run ends within an epoch
         pytest.param("features", "rows_whole", marks=pytest.mark.full),
         pytest.param("shard", "examples_match_reference", marks=pytest.mark.full),
     ],

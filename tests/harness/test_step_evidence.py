@@ -376,6 +376,18 @@ def test_other_examples_are_counted_and_an_other_order_is_none_over_all() -> Non
     assert examples.add(1, [_rows(1), np.array([1, 2])], [_rows(1), np.array([1, 2])]) is None
 
 
+def test_features_that_come_again_are_told_beside_others() -> None:
+    """Both workers read the same unlabelled examples beside labelled ones; what each counts is no example."""
+    labels, rows = np.arange(16), np.arange(32).reshape(16, 2)
+    for beside, found in ((np.tile(rows[:4], (4, 1)), (16, 12, 0)), (rows[::-1], (0, 0, 0))):
+        examples = ExampleRows()
+        examples.add(1, [labels, beside], [labels, rows])
+        assert _over_all(examples).again == found
+    counted = ExampleRows()
+    counted.add(1, [rows, np.tile(np.arange(8), 2)], [rows, np.arange(16)])
+    assert _over_all(counted).again == (0, 0, 0)
+
+
 def _in_turn(orders: Sequence[Sequence[int]], own: Sequence[int], batch: int = 32) -> tuple[int, int, int]:
     """What is told of workers that read these, each its part of a batch, next to one device that reads others."""
     part, examples = batch // len(orders), ExampleRows()
