@@ -59,7 +59,7 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
 @pytest.mark.parametrize(
     ("mistake", "law"),
     [
-        ("", None),
+        pytest.param("", None, marks=pytest.mark.full),
         ("labels", "rows_whole"),
         pytest.param("no end", None, marks=pytest.mark.full),  # and none: the run ends within an epoch
         pytest.param("features", "rows_whole", marks=pytest.mark.full),
@@ -119,7 +119,8 @@ def _endless(strategy: Any, record: Any, wrong: bool) -> None:
         record.step(loss=step(next(batches)), variables=[w])
 
 
-@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_how_often_examples_come_may_be_drawn(wrong: bool) -> None:
     """Where a shuffle stands behind `repeat` one device has others by other seeds; but not each of a half twice."""
     verdict = verify(Program.of(functools.partial(_endless, wrong=wrong)), "multi_worker-2")

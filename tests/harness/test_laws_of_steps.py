@@ -233,7 +233,7 @@ def test_examples_that_are_known_by_a_part_may_be_others(number: int, others: in
 @pytest.mark.parametrize(
     ("numbers", "lines", "said"),
     [
-        ((7, 7), {}, "something that is no variable"),
+        ((7, 7), {}, "something that one device has not"),
         ((7, 8), {}, None),
         ((0, 0), {}, None),
         ((7, 8), {"tables": ("train.py:9",)}, "a table, which the training writes (train.py:9)"),
