@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import errno
+import os
 from pathlib import Path
 
 import pytest
 
 from simulator import UsageError
+from simulator.faults.kinds import disk_full
 from simulator.machines.local.small_disk import call_on_small_disk
 from tests.simulator._faults import plan_of, run_steps
 
@@ -36,6 +38,24 @@ def test_a_large_file_system_is_not_filled(tmp_path: Path) -> None:
     found = call_on_small_disk(WRITING, tmp_path / "disk", 6 * 2**30, fault)
     assert "has 6.442GB free, and no more than 4.295GB are filled; use a small one" in found["failure"]
     assert set(found["wrote"]["worker:1"]) == {"ok"}
+
+
+def test_a_disk_is_filled_also_where_others_write_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The room that was free a moment ago is not there any more: the rest is filled in smaller parts."""
+    room, given = 10 * MIB, list[int]()
+
+    def free(directory: str) -> int:
+        return room - sum(given) + (MIB if len(given) < 1 else 0)  # of which somebody takes one before the first part
+
+    def allocate(file: int, start: int, more: int) -> None:
+        assert start == sum(given)
+        if more > room - sum(given):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        given.append(more)
+
+    monkeypatch.setattr(disk_full, "_free", free)
+    monkeypatch.setattr(os, "posix_fallocate", allocate)
+    assert disk_full._fill(0, str(tmp_path), 0) == sum(given) == room
 
 
 def test_a_directory_that_is_not_there_fails_the_run(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from simulator.units import format_size, parse_size
 # Filling takes the room from everybody else on the machine, and memory where the file system is in memory.
 _FILLED_BYTES_MAX = 4 * 2**30
 _ROUND_BYTES = 2**20
+_PART_BYTES_MIN = 2**12
 
 
 class DiskFull(TaskFault, tag="disk_full", kw_only=True, frozen=True):
@@ -80,19 +81,23 @@ def _free(directory: str) -> int:
 
 def _fill(filling: int, directory: str, left: int) -> int:
     """Give a file all the room but so much, and return how much that is."""
-    filled = 0
-    while (more := _free(directory) - left) > 0:
-        if filled + more > _FILLED_BYTES_MAX:
+    filled, part = 0, _FILLED_BYTES_MAX
+    while (free := _free(directory) - left) > 0:
+        if filled + free > _FILLED_BYTES_MAX:
             raise NoEffect(
-                f"the file system of {directory} has {format_size(filled + more)} free, and no more than "
+                f"the file system of {directory} has {format_size(filled + free)} free, and no more than "
                 f"{format_size(_FILLED_BYTES_MAX)} are filled; use a small one, such as a tmpfs of its own"
             )
+        more = min(free, part)
         try:
             os.posix_fallocate(filling, filled, more)
         except OSError as error:
             if error.errno != errno.ENOSPC:
                 raise NoEffect(f"the file system of {directory} cannot be filled: {error.strerror}") from None
-            break  # what the file system needs for itself
+            part = more // 2  # somebody has written meanwhile, or the file system needs some for itself
+            if part < _PART_BYTES_MIN:
+                break
+            continue
         filled += more
     return filled
 
