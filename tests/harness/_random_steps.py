@@ -11,7 +11,7 @@ MISTAKES = (
     ("summed", True),  # in the quick profile test_verify.py has an update that is made twice
     ("mask_scaled", True),
     ("row_twice", True),
-    ("rows_mixed", False),
+    ("rows_mixed", True),
     ("drawn_again", False),
     ("other_distribution", True),
     ("larger_start", True),

@@ -104,7 +104,8 @@ def _beside(strategy: Any, record: Any, wrong: bool) -> None:
     _train(strategy, record, data, losses, wrong=False)
 
 
-@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_only_parts_that_one_device_always_puts_together_belong_together(wrong: bool) -> None:
     """By other seeds one device pairs them otherwise, while a label stays with its features."""
     verdict = verify(Program.of(functools.partial(_beside, wrong=wrong)), "multi_worker-2")

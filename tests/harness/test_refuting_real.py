@@ -287,6 +287,7 @@ def _from_an_iterator(strategy: Any, record: Any) -> None:
         record.step(variables=[w])
 
 
+@pytest.mark.full
 def test_batches_are_of_the_first_one_whichever_are_tried_before() -> None:
     """What differs is held against reruns with noise of fewer batches."""
     two, four = (TrialBatch((tuple(range(count)),)) for count in (2, 4))
