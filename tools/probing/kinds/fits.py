@@ -190,6 +190,7 @@ KIND = Kind(
     forms=_forms,
     circumstances=("even",),
     issues=[
+        ("keras/*", "keras3-fit-multi-worker"),
         ("keras/steps_per_execution", "keras3-fit-steps-per-execution"),
         ("keras/global_clipnorm", "keras3-clip-before-reduction"),
         ("tf_keras/ModelCheckpoint*", "tf-keras-load-weights-metrics"),

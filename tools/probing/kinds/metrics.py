@@ -132,5 +132,6 @@ KIND = Kind(
     forms=_forms,
     work=_Work,
     circumstances=("even", "uneven", "eager"),
+    issues=[("keras/*", "keras3-central-storage-metrics")],
     documented=[("*/MeanTensor/*/uneven", _MEAN_OF_PARTS)],
 )
