@@ -67,9 +67,11 @@ def with_drawn_counts(verdict: Verdict, run: RunTrace, reference: RunTrace, agai
     found, chance = _excess(run, reference), _excess(again, reference)
     if not chance or found > chance + _SIGMAS * chance**0.5:
         return verdict
-    steps = "which examples come, and how often, is drawn: one device has others too by other seeds"
-    laws = tuple(not_judged(law.law, steps) if law.law == _EXAMPLES else law for law in verdict.judgements)
-    condition = Condition(DRAWN_DATA, f"the run's own examples, as {found} that one device has less often are drawn")
+    why = "which examples come, and how often, is drawn: one device has others too by other seeds"
+    laws = tuple(not_judged(law.law, why) if law.law == _EXAMPLES else law for law in verdict.judgements)
+    condition = Condition(
+        DRAWN_DATA, f"the run's own examples, of which {found} come more often than on one device, as drawn"
+    )
     return dataclasses.replace(verdict, judgements=laws, conditions=(*verdict.conditions, condition))
 
 

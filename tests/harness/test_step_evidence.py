@@ -383,6 +383,10 @@ def test_features_that_come_again_are_told_beside_others() -> None:
         examples = ExampleRows()
         examples.add(1, [labels, beside], [labels, rows])
         assert _over_all(examples).again == found
+    several = ExampleRows()  # calls with other numbers of parts
+    several.add(1, [labels, labels, rows], [labels, labels, rows])
+    several.add(1, [labels, labels], [labels, labels])
+    assert _over_all(several).others == 0
     counted = ExampleRows()
     counted.add(1, [rows, np.tile(np.arange(8), 2)], [rows, np.arange(16)])
     assert _over_all(counted).again == (0, 0, 0)

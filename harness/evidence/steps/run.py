@@ -111,6 +111,13 @@ class RunStep:
                     if all(shapes):
                         yield tuple(shape[0] for shape in shapes)
 
+    def uneven_axes(self) -> Iterator[tuple[StepPlace, int, int]]:
+        """Where replicas were given batches of other sizes than each other: place, array of it, and axis."""
+        for place in (each for each in self._passed if each.kind == GIVEN):
+            for found in zip(*self.replicas(place), strict=False):
+                for part, arrays in enumerate(zip(*(passed.arrays for _, passed in found), strict=False)):
+                    yield from ((place, part, axis) for axis in _uneven([array.shape for array in arrays]))
+
     @property
     def is_given(self) -> bool:
         """Whether it has passed examples to a call of `Strategy.run`."""
@@ -170,6 +177,8 @@ class RunEvidence:
 
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = [(each, [EvidenceReader(folder) for folder in each.folders]) for each in segments]
+        self._looked_at = 0
+        self._uneven: set[tuple[StepPlace, int, int]] = set()
 
     @property
     def is_there(self) -> bool:
@@ -196,13 +205,19 @@ class RunEvidence:
     def uneven_axes(self, place: StepPlace, part: int) -> set[int]:
         """Axes along which replicas were given batches of other sizes in some step, as where each pads its own.
 
+        Of a run that goes on it is known from the steps that are there by now.
+
         Args:
             place: of the batches.
             part: which of the arrays that passed it.
         """
-        steps = itertools.takewhile(lambda step: step.is_there, map(self.step, range(1, _STEPS_MAX)))
-        given = (each for step in steps for each in zip(*step.replicas(place), strict=False))
-        return {axis for each in given for axis in _uneven([passed.arrays[part].shape for _, passed in each])}
+        while self._looked_at < _STEPS_MAX and self.is_settled(self._looked_at + 1):
+            step = self.step(self._looked_at + 1)
+            if not step.is_there:
+                break
+            self._looked_at += 1
+            self._uneven.update(step.uneven_axes())
+        return {axis for where, which, axis in self._uneven if (where, which) == (place, part)}
 
     def step(self, index: int) -> RunStep:
         """A step of the whole, from 1; of a run that goes on when nothing will be added to it.

@@ -19,7 +19,6 @@ from harness.recording.steps.part_mixes import part_mixes
 if TYPE_CHECKING:
     import numpy as np
 
-
 _Rows = list[list[int]]
 _SIGMAS = 4
 _ROUNDING = 2.0**-16
@@ -39,7 +38,7 @@ class ExampleRows:
         self._given: list[_Rows] = []
         self._own: list[_Rows] = []
         self._shaped_alike = True
-        self._wide: set[int] = set()
+        self._wide: set[tuple[int, int]] = set()
         self._sizes = (0, 0)
 
     def add(
@@ -61,7 +60,7 @@ class ExampleRows:
             return None
         self._steps.append(step)
         self._given.append(ours)
-        self._wide.update(part for part, rows in enumerate(own) if rows.size > len(rows))
+        self._wide.update((len(own), part) for part, rows in enumerate(own) if rows.size > len(rows))
         self._own.append(theirs)
         self._shaped_alike &= all(one.shape[1:] == other.shape[1:] for one, other in zip(given, own, strict=True))
         others = _others([ours], [theirs])
@@ -92,13 +91,14 @@ class ExampleRows:
     def _over(self, steps: Sequence[int], given: Sequence[_Rows], own: Sequence[_Rows]) -> GivenSeen:
         others = _others(given, own)
         alike = self._shaped_alike  # else rows may be padded
+        wide = sorted(part for parts, part in self._wide if parts == len(own[0]) > 1)
         return GivenSeen(
             sum(len(each[0]) for each in given),
             sum(len(each[0]) for each in own),
             others,
             tuple(part_mixes(steps, given, own)) if others else (),
             _changed(given, own) if others and alike else 0,
-            _again(given, own, self._wide),
+            _again(given, own, wide),
             _number_of_all(own) if alike else 0,
         )
 
@@ -134,8 +134,7 @@ def _again(given: Sequence[_Rows], own: Sequence[_Rows], wide: Iterable[int]) ->
     So it is told of one part, such as features, whose examples come again beside other ones; not of single numbers,
     which each worker may count. See `_rows_again`.
     """
-    parts = [part for part in sorted(wide) if len(own[0]) > 1]
-    every = [_rows_again(given, own), *(_rows_again(_only(given, part), _only(own, part)) for part in parts)]
+    every = [_rows_again(given, own), *(_rows_again(_only(given, part), _only(own, part)) for part in wide)]
     return max(every, key=lambda found: found[1] - found[2])
 
 
