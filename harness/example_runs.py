@@ -69,8 +69,11 @@ def by_drawn_data(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
             fixed, other = by_ties(again, *again.by_one_replica(task_summaries(again.run())))
             if other.follows:
                 fixed = by_counts(again, fixed, other) if differs_by_counts(fixed) else fixed
-                known = is_settled(fixed)
-                return with_data_of(verdict, fixed) if known else _unless_drawn(again, verdict, other)
+                if not is_settled(fixed):
+                    return _unless_drawn(again, verdict, other)
+                if fixed.outcome == "inconsistent":
+                    fixed = again.judged(other, fixed.tasks, diagnose=True)
+                return with_data_of(verdict, fixed)
     return _unless_drawn(attempt, verdict, reference)
 
 

@@ -50,7 +50,8 @@ def with_data_of(verdict: Verdict, fixed: Verdict) -> Verdict:
     known = {law.law: law for law in fixed.judgements if law.law in _DATA}
     laws = tuple(known.get(law.law, law) for law in verdict.judgements)
     more = tuple(law for name, law in known.items() if all(name != each.law for each in verdict.judgements))
-    return dataclasses.replace(verdict, judgements=(*laws, *more), notes=(*verdict.notes, _FIXED))
+    told = dataclasses.replace(verdict, judgements=(*laws, *more), notes=(*verdict.notes, _FIXED))
+    return dataclasses.replace(told, explanation=fixed.explanation, closest=fixed.closest, ledger=fixed.ledger)
 
 
 def with_drawn_counts(verdict: Verdict, run: RunTrace, reference: RunTrace, again: RunTrace) -> Verdict:

@@ -72,6 +72,10 @@ def test_what_is_wrong_with_examples_is_found_beside_noise(mistake: str, law: st
     assert next((each.law for each in verdict.findings), None) == law, str(verdict)
     assert verdict.outcome == ("inconsistent" if law else "consistent")
     assert [each.code for each in verdict.conditions] == [DRAWN_DATA]
+    if mistake == "shard":  # what explains it stands in the verdict, too
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "examples_duplicated"
+        assert verdict.ledger is not None
 
 
 @pytest.mark.full
