@@ -18,8 +18,9 @@ os.environ.setdefault("LOCKSTEP_PROVE", "0")
 
 # How long an example takes says how busy the machine is. New examples are drawn in the full profile: a change is judged
 # by the same ones wherever it is tried, also where Hypothesis does not see that it is a CI.
-settings.register_profile("lockstep", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
-settings.register_profile("lockstep-full", settings.get_profile("lockstep"), derandomize=False)
+_ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("lockstep", _ALWAYS, derandomize=True, max_examples=40)
+settings.register_profile("lockstep-full", _ALWAYS, derandomize=False, max_examples=100)
 
 _IGNORED_VARIABLE = "LOCKSTEP_TESTS_IGNORE"
 

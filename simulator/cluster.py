@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from _lockstep.preloads import asked_for
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.faults.machine_limits import check_alone, check_over_machines
@@ -257,7 +258,9 @@ class Cluster:
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
         call = pack(function, args, kwargs)
-        with self.start_with(Functions(call, self._options.preload, self._private, environ_of(args))) as run:
+        preload = self._options.preload
+        asked = asked_for(bare="tensorflow" not in preload)
+        with self.start_with(Functions(call, preload, self._private, environ_of(args), asked)) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:

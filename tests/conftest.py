@@ -10,14 +10,14 @@ import pytest
 
 from _lockstep.preloads import also_preload
 
-# Every module of tests has it, and is imported by each process that unpickles a function of it.
+# Modules of tests have these, and are imported by each process that unpickles a function of theirs.
 also_preload("pytest", bare=True)
+also_preload("click.testing", "harness.cli", "harness.search", "hypothesis")
 
 # Those with the longest single tests, the longest first.
 _LONG = (
     "test_refuting_real.py",
     "test_cures.py",
-    "test_no_false_alarm.py",
     "test_noise.py",
     "test_witness.py",
     "test_live.py",

@@ -73,8 +73,9 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers; give all processes of the session one cache of reference runs."""
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
-    # Who unpickles a function imports its module, and a module of tests imports this.
+    # Who unpickles a function imports its module, and a module of tests imports these.
     also_preload("simulator.cluster", bare=True)
+    also_preload("harness.verify")
     config.stash[_CELLS], config.stash[_ROWS], config.stash[_DEVICES] = [], [], set()
     _choose_network(config)
     machines.choose(config)

@@ -134,6 +134,7 @@ def test_exit_4_for_missing_hardware(train: str) -> None:
     assert "needs 99 GPUs" in done.stderr
 
 
+@pytest.mark.full  # a verification of its own for a detail
 def test_the_worst_exit_code_wins(train: str) -> None:
     """A strategy that cannot run does not keep the others from being verified, nor does theirs hide it."""
     result = _invoke(
@@ -169,6 +170,7 @@ def test_with_v_the_seconds_are_those_of_the_phases(train: str) -> None:
     assert all(f"{words} " in seconds for words in told)
 
 
+@pytest.mark.full  # a verification of its own for a detail
 def test_colours_are_for_who_wants_them(train: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a terminal; a pipe gets none."""
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -184,6 +186,7 @@ def test_colours_are_for_who_wants_them(train: str, tmp_path: Path, monkeypatch:
     assert "\x1b[" not in shown("report", out)
 
 
+@pytest.mark.full  # a verification of its own for a detail
 def test_report_judges_every_strategy_of_a_verification(train: str, tmp_path: Path) -> None:
     """DIR of --out is DIR of report, for one strategy and for several; a run that failed is not hidden."""
     out = str(tmp_path / "out")

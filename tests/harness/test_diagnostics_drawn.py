@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.judging.diagnostics import Diagnostic, Label, diagnostic_text
@@ -52,7 +52,6 @@ _READ: dict[str, Callable[[str], object]] = {
 
 
 @given(_DIAGNOSTICS, st.integers(16, 130))
-@settings(max_examples=150, deadline=None)
 def test_a_text_is_made_of_anything_in_any_width(found: Diagnostic, width: int) -> None:
     """Of a source as wide as the terminal, of one in wide letters, of no words at all."""
     assert diagnostic_text(found, width).startswith(f"{found.severity}[code]")
@@ -60,7 +59,6 @@ def test_a_text_is_made_of_anything_in_any_width(found: Diagnostic, width: int) 
 
 @pytest.mark.parametrize("form", sorted(_READ))
 @given(reported=st.lists(st.builds(ReportedVerdict, _TEXT, _TEXT, _TEXT, st.floats(0, 1e5), st.none() | _DIAGNOSTICS)))
-@settings(max_examples=50, deadline=None)
 def test_a_form_of_anything_can_be_read(form: str, reported: list[ReportedVerdict]) -> None:
     """Also with what a terminal is told in colours, and with characters that XML cannot have."""
     _READ[form](all_formats()[form].written(reported))

@@ -1,8 +1,7 @@
 """The derived tolerance on random trainings: no correct one is accused, and the smallest mistakes are all caught.
 
-The quick profile has one configuration and as much noise as `verify` begins with, `--profile=full` draws 270 and has
-all noise that it may add. With `--lockstep-out=DIR`,
-`lockstep report DIR` then shows how far correct trainings and mistakes were from the bound.
+270 are drawn, with all noise that `verify` may add. With `--lockstep-out=DIR`, `lockstep report DIR` then shows how far
+correct trainings and mistakes were from the bound.
 """
 
 from __future__ import annotations
@@ -42,9 +41,6 @@ class _Training:
     policy: str
     steps: int
     seed: int
-
-
-_QUICK = _Training("keras", 3, 12, "tanh", "momentum", "float32", 3, 17)
 
 
 def _trainings(count: int) -> st.SearchStrategy[list[_Training]]:
@@ -197,16 +193,16 @@ def _tell(report_row: Report, what: str, ratios: list[float]) -> None:
     report_row("random trainings against the derived bound", {"trainings": what, "count": len(ratios)} | shown)
 
 
+@pytest.mark.full  # scenarios have right and wrong trainings, each of which is a verification
 def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
-    tmp_path: Path, pytestconfig: pytest.Config, report_row: Report
+    tmp_path: Path, report_row: Report
 ) -> None:
     """Random models, optimizers, dtypes and replica counts stay within the bound. One example of 64 dropped once, a
     divisor off by one, and one number of one replica's copy off by 8 units in the last place exceed it in each of them.
     """
     seen: list[list[float]] = []
     kinds = (None, *_MISTAKES)
-    full = pytestconfig.getoption("--profile") == "full"
-    noises = (*FIRST_SEEDS, *MORE_SEEDS) if full else FIRST_SEEDS
+    noises = (*FIRST_SEEDS, *MORE_SEEDS)
     with Cluster(Topology(devices="cpu:4"), timeout=900) as cluster:
 
         def judged(trainings: list[_Training]) -> None:
@@ -224,9 +220,6 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
             suppress_health_check=list(HealthCheck),
             database=None,
         )
-        if full:
-            drawn(given(_trainings(_A_RUN))(judged))()
-        else:
-            judged([_QUICK])
+        drawn(given(_trainings(_A_RUN))(judged))()
     for kind, found in zip(kinds, zip(*seen, strict=True), strict=True):
         _tell(report_row, "correct" if kind is None else kind.replace("_", " "), list(found))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from simulator import Cluster, Topology
+from tests._once import once
 
 Seen = dict[str, dict[str, Any]]
 _EPS = 2.0**-23
@@ -253,11 +254,15 @@ def _kept(found: dict[str, Any], silent: Callable[[], Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def seen() -> Seen:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     """What one process has seen with every noise."""
-    with Cluster(Topology(), timeout=300) as cluster:
-        value: Seen = cluster.run(_probe)["local:0"].value
-    return value
+
+    def probed() -> Seen:
+        with Cluster(Topology(), timeout=300) as cluster:
+            value: Seen = cluster.run(_probe)["local:0"].value
+        return value
+
+    return once(tmp_path_factory, "noise", probed)
 
 
 @pytest.mark.parametrize("name", _MOVED)

@@ -64,6 +64,7 @@ def test_a_training_that_places_its_work_itself_is_judged_by_what_it_computes() 
     assert broken == {"variables_match_reference"} | ({"loss_matches_reference"} & broken), str(wrong)
 
 
+@pytest.mark.full  # test_replicas_ran.py has the rule
 def test_a_training_that_nothing_divides_is_not_that_of_the_strategy() -> None:
     """All on one device, outside of all replicas."""
     verdict = verify(pipeline(devices=1), "mirrored-2", explain=False, prove=False)

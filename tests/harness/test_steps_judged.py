@@ -27,6 +27,7 @@ def _steps(verdict: Verdict) -> tuple[list[int], int]:
     return found["wrong_steps"], found["right_steps"]
 
 
+@pytest.mark.full  # one step is quick
 @pytest.mark.parametrize("strategy", ["mirrored-2", pytest.param("multi_worker-2", marks=pytest.mark.full)])
 def test_a_mistake_at_two_steps_is_wrong_at_these_two(strategy: str) -> None:
     """And at no other, though each of the two leaves a wrong variable behind."""

@@ -233,7 +233,7 @@ def test_a_kept_reference_is_made_again_when_what_it_has_read_changes(
     assert runs() == 1
 
 
-@pytest.mark.parametrize(("error", "runs"), [(1e-4, 7), (1.0, 4)])
+@pytest.mark.parametrize(("error", "runs"), [(1e-4, 7), pytest.param(1.0, 4, marks=pytest.mark.full)])
 def test_before_an_accusation_more_is_run_unless_the_error_is_plain(
     error: float, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from harness.recording.witness import Witness, all_seams
 from harness.recording.witness.protocol import WitnessState
 from harness.subject.strategies import strategy_case
 from simulator import Cluster
+from tests._once import once
 from tests.harness._caught import fails_between
 from tests.harness._held_back import held_back
 from tests.harness._shapeless import shapeless
@@ -396,11 +397,14 @@ _CHECKS: dict[str, Callable[[Any], Any]] = {
 
 
 @pytest.fixture(scope="module")
-def in_a_task() -> dict[str, Any]:
+def in_a_task(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What the checks found, all in one process."""
-    with Cluster(strategy_case("mirrored-2").topology, timeout=60) as cluster:
-        found: dict[str, Any] = cluster.run(_in_a_task)["local:0"].value
-    return found
+
+    def checked() -> dict[str, Any]:
+        with Cluster(strategy_case("mirrored-2").topology, timeout=60) as cluster:
+            return cluster.run(_in_a_task)["local:0"].value  # type: ignore[no-any-return]
+
+    return once(tmp_path_factory, "witness", checked)
 
 
 def test_seams_change_no_random_number(in_a_task: dict[str, Any]) -> None:

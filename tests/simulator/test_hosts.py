@@ -65,8 +65,9 @@ def test_bytes_arrive_and_are_counted() -> None:
         result = cluster.run(stream, MB)
     assert [result[task].value[0] for task in ("worker:0", "worker:1")] == [MB, MB]
     there = next(link for link in result.links if link.src == "worker:0")
-    # A packet has up to 20 + 60 bytes of headers; the busier the machine, the more and the smaller ones TCP makes.
-    assert MB < there.bytes == there.delivered < MB + 80 * there.packets
+    # A packet has up to 20 + 60 bytes of headers; the busier the machine, the more and the smaller ones TCP makes. And
+    # where an answer is late it sends the last segment again, though none was lost (tail loss probe, RFC 8985).
+    assert MB < there.bytes == there.delivered < MB + 80 * there.packets + MB // 50
     assert there.lost == 0
 
 

@@ -39,3 +39,10 @@ def test_tasks_begin_with_it(tmp_path: Path) -> None:
     also_preload(WITH_TENSORFLOW)
     with Cluster(Topology(), preload=(), timeout=30, env={"KERAS_HOME": str(tmp_path)}) as cluster:
         assert cluster.run(_imported)["local:0"].value == [True, False]
+
+
+def test_tasks_on_another_machine_begin_with_it() -> None:
+    """Where nothing of what has asked for it is imported."""
+    also_preload(ANYWHERE, bare=True)
+    with Cluster(Topology(), preload=(), timeout=60, machines="env MACHINE={}:m0") as cluster:
+        assert cluster.run(_imported)["local:0"].value == [True, False]
