@@ -144,19 +144,21 @@ def _counted(tracing: Tracing, drawn: DatasetDraws) -> Callable[[Callable[..., A
 
 
 class Tracing(threading.local):
-    """Whether this thread traces a function of a dataset."""
+    """Whether this thread traces a function of a dataset, and how many draws that has had until now."""
 
     function = False
+    draws = 0
 
     def noted(self, build: Callable[..., None]) -> Callable[..., None]:
         """What builds such a function, with a note of it while it does."""
 
         def own_build(wrapper: Any, *args: Any, **options: Any) -> None:
-            outer, self.function = self.function, True
+            outer = self.function, self.draws
+            self.function, self.draws = True, 0
             try:
                 build(wrapper, *args, **options)
             finally:
-                self.function = outer
+                self.function, self.draws = outer
 
         return own_build
 

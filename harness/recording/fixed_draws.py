@@ -1,4 +1,4 @@
-"""Datasets whose functions draw one and the same number, so that which examples they give follows from no draw.
+"""Datasets whose functions draw the same numbers for each example, so that what they give follows from no draw.
 
 What workers draw for their examples, such as noise on images, hides from a comparison whether these come with their
 own labels. Without it they are one device's, bit for bit, or the program mistakes them.
@@ -15,13 +15,15 @@ from harness.recording.default_seeds import Tracing
 from harness.recording.patches import patched
 from harness.recording.random_operations import SHUFFLES, random_operations
 
-_NUMBER = 0.37
-"""Of any distribution over floating numbers, uniform ones between 0 and 1 included."""
+_NUMBER, _STEP = 0.37, 0.618
+"""Of any distribution over floating numbers, uniform ones between 0 and 1 included; a function's next draw has another
+number, so that labels for which it draws once more are not those of the features.
+"""
 
 
 @contextlib.contextmanager
 def fixed_draws(wanted: bool) -> Iterator[None]:
-    """Within this context random operations in functions of datasets give one number each, and shuffles no order.
+    """Within this context each random operation in a function of a dataset gives one number, and a shuffle no order.
 
     Operations with several results draw as ever. So do all where it is not `wanted`.
     """
@@ -50,7 +52,9 @@ def _fixed(tracing: Tracing) -> Callable[[Callable[..., Any]], Callable[..., Any
             if not tracing.function or not isinstance(found, tf.Tensor):
                 return found
             least = signature.bind(*args, **options).arguments.get("minval", 0)
-            number = tf.cast(_NUMBER if found.dtype.is_floating else least, found.dtype)
+            fraction = (_NUMBER + _STEP * tracing.draws) % 1
+            tracing.draws += 1
+            number = tf.cast(fraction if found.dtype.is_floating else least, found.dtype)
             fixed = tf.fill(tf.shape(found), number)
             fixed.set_shape(found.shape)
             return fixed

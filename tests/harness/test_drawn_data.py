@@ -27,8 +27,15 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
     def noisy(row: Any, label: Any) -> Any:
         noise = tf.random.normal([4], stddev=0.1)
         if rejects:
-            noise = tf.while_loop(lambda drawn: drawn[0] < 0.4, lambda _: tf.random.normal([4]), [noise])[0]
+            noise = tf.while_loop(lambda drawn: drawn[0] < 1.0, lambda _: tf.random.normal([4]), [noise])[0]
         return row + noise, label
+
+    def scaled(row: Any, label: Any) -> Any:
+        scale = tf.random.uniform([])
+        return scale * row, scale * label
+
+    def scaled_apart(row: Any, label: Any) -> Any:
+        return tf.random.uniform([]) * row, tf.random.uniform([]) * label
 
     def data(context: Any) -> Any:
         shard, size = context.input_pipeline_id, context.get_per_replica_batch_size(8)
@@ -37,6 +44,8 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
         read = 0 if mistake == "shard" else shard
         every = tf.data.Dataset.from_tensor_slices((moved, told)).shard(context.num_input_pipelines, read)
         every = every.shuffle(12)
+        if mistake == "scale":
+            every = every.map(scaled_apart if shard else scaled)
         return (every.repeat().map(noisy) if mistake == "no end" else every.map(noisy).repeat()).batch(size)
 
     def replica_step(batch: Any) -> Any:
@@ -63,6 +72,7 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
         ("labels", "rows_whole"),
         pytest.param("no end", None, marks=pytest.mark.full),  # and none: the run ends within an epoch
         pytest.param("features", "rows_whole", marks=pytest.mark.full),
+        pytest.param("scale", "rows_whole", marks=pytest.mark.full),
         pytest.param("shard", "examples_match_reference", marks=pytest.mark.full),
     ],
 )
