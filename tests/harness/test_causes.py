@@ -177,6 +177,13 @@ def _shuffled_first(workers: int) -> Case:
     return _case([batched(orders[k][k::workers], BATCH // workers) for k in range(workers)])
 
 
+def _overlapping(workers: int) -> Case:
+    """Each worker skips to its shard by too few examples, and shuffles it."""
+    shards = [IDS[k * (N // workers - 4) :][: N // workers] for k in range(workers)]
+    shuffled = [random.Random(7 + k).sample(shard, len(shard)) for k, shard in enumerate(shards)]
+    return _case([batched(shard, BATCH // workers) for shard in shuffled])
+
+
 CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_off, "auto_shard_off", "examples_duplicated"),
     (_off_for_as_many_steps, "auto_shard_off", "examples_duplicated"),
@@ -200,6 +207,7 @@ CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_filtered_late_with_other_ids, "filtered_after_shard", "examples_at_other_steps"),
     (_shuffled_first_with_one_seed_right, "shuffle_before_shard", "examples_duplicated"),
     (_shuffled_first, "shuffle_before_shard", "examples_duplicated"),
+    (_overlapping, "overlapping_shards", "examples_duplicated"),
 ]
 
 
@@ -329,6 +337,28 @@ def test_a_shuffle_before_tensorflow_shards_is_a_condition(
     judgements, conditions = conditions_of(case, [law])
     assert [each.code for each in conditions] == (["shuffled_apart"] if is_given else [])
     assert [each.status for each in judgements] == ["not_judged" if is_given else "broken"]
+
+
+@pytest.mark.parametrize(
+    ("distributed", "made", "cause"),
+    [
+        ("function", "Batch Take Shuffle", "shuffle_before_shard"),
+        ("function", "Batch Shuffle Take Skip", "overlapping_shards"),
+        ("function", "Batch Shuffle Shard", None),
+        ("dataset", "Batch Shuffle Shard", None),
+        ("dataset", "Batch Shuffle Take", "shuffle_before_shard"),  # TensorFlow takes the shards
+    ],
+)
+def test_what_was_shuffled_after_the_shard_was_not_before_it(
+    distributed: Literal["dataset", "function"], made: str, cause: str | None
+) -> None:
+    """The program's pipeline says so, where random shards would share as many ids."""
+    case = _shuffled_first(2)
+    pipeline = Pipeline("train.py:9", distributed, tuple(Transformation(kind, "train.py:8") for kind in made.split()))
+    first = edited(case.run.clients[0], counters=Counters(pipelines=(pipeline,)))
+    found = explain(Case(RunTrace((first, *case.run.clients[1:])), case.reference, case.tolerance))
+    assert found is not None
+    assert found.cause == cause
 
 
 def test_a_cause_that_is_given_explains_nothing() -> None:

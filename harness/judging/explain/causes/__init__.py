@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from _lockstep.kinds import kinds_of
+from harness.evidence.pipelines import Pipeline
 from harness.judging.explain.causes.protocol import Cause, Inputs, NamedCause
 from harness.judging.laws.protocol import Case
 from harness.ledger import Aligned, aligned
@@ -19,10 +20,10 @@ def all_causes() -> tuple[Cause, ...]:
     return tuple(sorted(found, key=lambda cause: (cause.priority, cause.id)))
 
 
-def named_causes(both: Aligned) -> tuple[NamedCause, ...]:
+def named_causes(both: Aligned, pipelines: tuple[Pipeline, ...] = ()) -> tuple[NamedCause, ...]:
     """The causes that reproduce who consumed what, most specific first; none if nothing is wrong."""
     right = not len(both.overall) and not len(both.by_epoch) and (both.asynchronous or not len(both.by_step))
-    inputs = None if right else Inputs.of(both)
+    inputs = None if right else Inputs.of(both, pipelines)
     if inputs is None:
         return ()
     found = []
@@ -39,7 +40,7 @@ _latest: list[tuple[Case, NamedCause | None]] = []
 def cause_of(case: Case) -> NamedCause | None:
     """The most specific cause, with the names of others that fit as well; the latest case's answer is kept."""
     if not _latest or _latest[0][0] is not case:
-        found = named_causes(aligned(case.run, case.reference))
+        found = named_causes(aligned(case.run, case.reference), case.run.clients[0].counters.pipelines)
         also = ", ".join(one.cause for one in found[1:])
         first = found[0] if found else None
         if first is not None and also:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from harness.evidence.pipelines import Pipeline
 from harness.ledger import Aligned
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ else:
 
 BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
 """What TensorFlow calls data sets that make batches, of a `Cause.kinds`."""
+
+CUTS = ("Shard", "Skip", "Take")
+"""What it calls those by which a program takes its shards."""
 
 _SHOWN_MAX = 6
 
@@ -42,6 +46,7 @@ class Inputs:
         read: what each worker read, in its order, one array for each epoch.
         read_by_replica: what each replica read; None unless each replica's ids are known.
         sizes: how many examples each worker's replicas read at its first step with any.
+        pipelines: what the run's first client has iterated.
     """
 
     workers: tuple[str, ...]
@@ -51,6 +56,7 @@ class Inputs:
     read: tuple[tuple[Ints, ...], ...]
     read_by_replica: tuple[tuple[Ints, ...], ...] | None
     sizes: tuple[tuple[int, ...], ...]
+    pipelines: tuple[Pipeline, ...] = ()
 
     @property
     def replicas(self) -> int:
@@ -83,7 +89,7 @@ class Inputs:
         return self.read if by == "worker" else self.read_by_replica or ()
 
     @classmethod
-    def of(cls, both: Aligned) -> Inputs | None:
+    def of(cls, both: Aligned, pipelines: tuple[Pipeline, ...] = ()) -> Inputs | None:
         """Take two ledgers apart; None where they say too little: a silent client, or workers of unequal shape."""
         import numpy as np
 
@@ -107,6 +113,7 @@ class Inputs:
             sizes=tuple(
                 next((found[task] for found in sizes.values() if sum(found.get(task, ()))), ()) for task in run.workers
             ),
+            pipelines=pipelines,
         )
 
 
@@ -212,6 +219,51 @@ class Checked:
 def shown(ids: Ints) -> str:
     """`0, 2, 4, 6, 8, 10, ...`."""
     return ", ".join(map(str, ids[:_SHOWN_MAX].tolist())) + (", ..." if len(ids) > _SHOWN_MAX else "")
+
+
+def passes(inputs: Inputs, by: Literal["worker", "replica"]) -> Iterable[tuple[Ints, list[Ints]]]:
+    """All examples and each reader's, for each epoch; for the first pass only where epochs are no passes."""
+    import numpy as np
+
+    read = inputs.by(by)
+    if all(len(np.unique(truth)) == len(truth) for truth in inputs.truth):
+        return [(truth, [parts[k] for parts in read]) for k, truth in enumerate(inputs.truth)]
+    total = np.concatenate(inputs.truth)
+    once = total[: len(np.unique(total))]
+    shard, rest = divmod(len(once), len(read))
+    passes = [ids[: len(once)] for ids in inputs.whole(by)]
+    if rest or any(len(np.unique(ids)) == len(ids) > shard for ids in passes):
+        return []  # who has more than a shard, and none of it again, reads everything
+    return [(once, [ids[:shard] for ids in passes])]
+
+
+def is_cut_first(pipelines: Iterable[Pipeline], cuts: Sequence[str] = CUTS) -> bool:
+    """Whether the program takes its shards by itself and has shuffled, and only what it had cut before."""
+    shuffled = []
+    for pipeline in pipelines:
+        kinds = [made.kind for made in reversed(pipeline.made)]
+        if "Shuffle" in kinds:
+            before = {*kinds[: kinds.index("Shuffle")]}
+            by_hand = pipeline.distributed == "function" or "Shard" in before
+            shuffled.append(by_hand and not before.isdisjoint(cuts))
+    return bool(shuffled) and all(shuffled)
+
+
+def ranges(truth: Ints, shards: Iterable[Ints]) -> list[tuple[int, int]] | None:
+    """Where each shard begins and ends in the data set, in whatever order it is read; None unless each is a range."""
+    import numpy as np
+
+    for whole in (truth, np.sort(truth)):
+        place = {key: at for at, key in enumerate(whole.tolist())}
+        found = []
+        for shard in shards:
+            places = sorted({place.get(key, -1) for key in shard.tolist()})
+            if not places or places[0] < 0 or not len(shard) == len(places) == places[-1] - places[0] + 1 < len(whole):
+                break
+            found.append((places[0], places[-1] + 1))
+        else:
+            return found
+    return None
 
 
 def pieces(ids: Ints, batch: int, replicas: int, worker: int, workers: int) -> Ints:

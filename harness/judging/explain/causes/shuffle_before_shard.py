@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Literal
 
-from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints
+from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints, is_cut_first, passes, ranges
 
 _EXAMPLES_MIN = 8
 _DEVIATIONS_MAX = 4.0
@@ -24,9 +23,11 @@ class _ShuffleBeforeShard:
     def predictions(self, inputs: Inputs) -> Iterable[Checked]:
         for by, _ in inputs.readers:
             read = inputs.by(by)
-            if len(read[0]) != len(inputs.truth):
+            if len(read[0]) != len(inputs.truth) or is_cut_first(inputs.pipelines):
                 continue
-            epochs = [_shared(truth, shards) for truth, shards in _passes(inputs, by)]
+            if any(ranges(*each) for each in passes(inputs, by)):
+                continue
+            epochs = [_shared(truth, shards) for truth, shards in passes(inputs, by)]
             if not epochs or any(shared is None for shared in epochs) or epochs[0] is None:
                 continue
             found, mean, deviation = epochs[0]
@@ -38,22 +39,6 @@ class _ShuffleBeforeShard:
                 "with reshuffle_each_iteration=False or as many iterations everywhere."
             )
             yield Checked(text, True)
-
-
-def _passes(inputs: Inputs, by: Literal["worker", "replica"]) -> Iterable[tuple[Ints, list[Ints]]]:
-    """All examples and each reader's, for each epoch; for the first pass only where epochs are no passes."""
-    import numpy as np
-
-    read = inputs.by(by)
-    if all(len(np.unique(truth)) == len(truth) for truth in inputs.truth):
-        return [(truth, [parts[k] for parts in read]) for k, truth in enumerate(inputs.truth)]
-    total = np.concatenate(inputs.truth)
-    once = total[: len(np.unique(total))]
-    shard, rest = divmod(len(once), len(read))
-    passes = [ids[: len(once)] for ids in inputs.whole(by)]
-    if rest or any(len(np.unique(ids)) == len(ids) > shard for ids in passes):
-        return []  # who has more than a shard, and none of it again, reads everything
-    return [(once, [ids[:shard] for ids in passes])]
 
 
 def _shared(truth: Ints, shards: list[Ints]) -> tuple[int, float, float] | None:
