@@ -303,6 +303,12 @@ class RunTrace(msgspec.Struct, frozen=True):
         records = (record for client in self.clients for record in (*client.steps, client.final))
         return any(getattr(record, field, None) not in (None, ()) for record in records for field in fields)
 
+    @property
+    def examples_are_seen(self) -> bool:
+        """Whether examples are what was seen of them, at each step, and nobody has reported which they are."""
+        seen = [step.seen for client in self.clients for step in client.steps]
+        return all(each is not None and each.examples is not None for each in seen)
+
 
 class NoHeader(ValueError):
     """Raised when a file does not begin with a `Header`: its process died before it had written one."""

@@ -186,7 +186,8 @@ def _shuffled_apart(case: Case) -> Condition | None:
         pipeline.distributed == "function" or any(made.kind == "Shard" for made in pipeline.made)
         for pipeline in run.pipelines
     )
-    cause = cause_of(case) if not by_hand and _is_seen(case.run, case.reference) else None
+    seen = case.run.examples_are_seen and case.reference.examples_are_seen
+    cause = cause_of(case) if seen and not by_hand else None
     if cause is None or cause.cause != SHUFFLED:
         return None
     text = (
@@ -196,15 +197,10 @@ def _shuffled_apart(case: Case) -> Condition | None:
     return Condition(SHUFFLED_APART, text)
 
 
-def _is_seen(run: RunTrace, reference: RunTrace) -> bool:
-    """Whether examples are what was seen of them, at each step, and nobody has reported which they are."""
-    steps = [step for trace in (run, reference) for client in trace.clients for step in client.steps]
-    return all(step.seen is not None and step.seen.examples is not None for step in steps)
-
-
 def _is_order_only(run: RunTrace, reference: RunTrace) -> bool:
     """Whether both have had the same examples, each as often, as far as nobody has reported which they are."""
-    return _is_seen(run, reference) and _examples(run) == _examples(reference)
+    seen = run.examples_are_seen and reference.examples_are_seen
+    return seen and _examples(run) == _examples(reference)
 
 
 def _examples(trace: RunTrace) -> Counter[int]:

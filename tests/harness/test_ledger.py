@@ -8,11 +8,12 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace as edited
 
 from harness import Ledger
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import RunTrace, Seen
 from harness.judging.explain import explain
 from harness.judging.laws import Case, Judgement, all_laws
 from harness.judging.tolerance import ExactTolerance
@@ -126,6 +127,23 @@ def test_a_chief_reports_what_its_workers_consumed() -> None:
     found = explain(Case(lost, reference, ExactTolerance()))
     assert found is not None
     assert found.text.startswith("Over the run, the run consumed 3 examples (ids 3, 4, 5) of 6 less often")
+
+
+@pytest.mark.parametrize("seen", [False, True])
+def test_ids_that_nobody_has_reported_are_told_to_be_numbers(seen: bool) -> None:
+    """They count what one device was given; a program that reports ids knows its own."""
+
+    def noted(trace: RunTrace) -> RunTrace:
+        first = trace.clients[0]
+        steps = tuple(
+            edited(one, seen=Seen(one.index, 0.0, examples=one.examples) if seen else None) for one in first.steps
+        )
+        return RunTrace((edited(first, steps=steps),))
+
+    case = Case(noted(run_of([batched([0, 1, 1, 3], 4)])), noted(run_of([batched([0, 1, 2, 3], 4)])), ExactTolerance())
+    (found,) = _law(case).findings
+    assert found.text.startswith("step 1: 4 examples, expected 4; missing 1 id: 2; too many 1 id: 1")
+    assert found.text.endswith("; ids number the examples in the order of one device") is seen
 
 
 def test_epochs_come_from_the_run_then_the_reference_then_its_ids() -> None:

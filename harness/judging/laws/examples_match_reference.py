@@ -10,6 +10,7 @@ from harness.ledger import Aligned, Differences, Ledger, aligned
 
 _SHOWN_MAX = 8
 _PLACES_MAX = 4
+_SEEN = "; ids number the examples in the order of one device"
 
 
 class _ExamplesMatchReference(Law):
@@ -28,21 +29,22 @@ class _ExamplesMatchReference(Law):
             ours, silent = ", ".join(both.run.clients), ", ".join(both.run.silent)
             return not_judged(self.id, f"only {ours} recorded examples, not {silent}")
         compared = len(both.epochs) if both.asynchronous else len(both.common)
-        return judged(self.id, compared, tuple(self._findings(both)))
+        what = _SEEN if case.reference.clients[0].steps and case.reference.examples_are_seen else ""
+        return judged(self.id, compared, tuple(self._findings(both, what)))
 
-    def _findings(self, both: Aligned) -> Iterator[Finding]:
+    def _findings(self, both: Aligned, what: str) -> Iterator[Finding]:
         """The first step and the first epoch that differ, and the whole run; steps mean nothing if asynchronous."""
         if not both.asynchronous and (steps := both.by_step.groups()):
             more = f" [{len(steps)} of {len(both.common)} steps differ]" if len(both.common) > 1 else ""
             if len(both.common) > 1 and not len(both.overall):
                 more += "; over all steps the examples are the same"
-            yield self._finding(both, "step", steps[0], both.by_step.of(steps[0]), more)
+            yield self._finding(both, "step", steps[0], both.by_step.of(steps[0]), more + what)
         if len(both.epochs) > 1 and (epochs := both.by_epoch.groups()):
-            more = f" [{len(epochs)} of {len(both.epochs)} epochs differ]"
+            more = f" [{len(epochs)} of {len(both.epochs)} epochs differ]{what}"
             yield self._finding(both, "epoch", epochs[0], both.by_epoch.of(epochs[0]), more)
         one_step = len(both.common) == 1 and both.run.reached == both.reference.reached
         if len(both.overall) and (both.asynchronous or not one_step):
-            yield self._finding(both, "run", 0, both.overall, "")
+            yield self._finding(both, "run", 0, both.overall, what)
 
     def _finding(self, both: Aligned, unit: str, number: int, found: Differences, more: str) -> Finding:
         """The finding's numbers are those of its first wrong example: how often it was and should have been seen."""
