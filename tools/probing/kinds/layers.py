@@ -224,7 +224,7 @@ class LayerWork:
                 of_examples = tf.reduce_sum(tf.reshape(tf.sin(outputs), [tf.shape(outputs)[0], -1]), axis=1)
                 loss = tf.nn.compute_average_loss(of_examples, global_batch_size=self._rows)
                 if layer.losses:
-                    loss += tf.nn.scale_regularization_loss(tf.add_n(layer.losses))
+                    loss += tf.cast(tf.nn.scale_regularization_loss(tf.add_n(layer.losses)), loss.dtype)
             losses[name] = loss
             gradients += tape.gradient(loss, layer.trainable_variables)
         return losses, gradients
