@@ -29,6 +29,7 @@ from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.replay_values import with_replay_values
+from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
     NotJoinable,
     joined_draw,
@@ -39,7 +40,7 @@ from harness.recording.steps.row_joins import (
     sizes_of,
 )
 from harness.recording.steps.row_parts import numbers_of_rows
-from harness.recording.steps.state import copies_of, held_by, set_to, values_of
+from harness.recording.steps.state import copies_of, held_by, set_to
 from harness.recording.watch.places import Places
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Follower:
         *,
         repeats: bool = True,
     ) -> None:
-        self._replicas = replicas
+        self._replicas, self._counts = replicas, ReplicaCounts(replicas)
         self._times = replicas if repeats else 1
         self._read = None if replicas > 1 or repeats else 1
         self._evidence = evidence
@@ -196,10 +197,8 @@ class Follower:
         for reader, each in held:
             by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
-            for named, variable in variables:
-                values = values_of(by_name.get((named.name, named.number), []), self._replicas)
-                if values and all(value.shape == tuple(variable.shape) for value in values):
-                    self._begin_with(variable, values)
+            for variable, values in self._counts.set_to(variables, by_name):
+                self._begin_with(variable, values)
 
     def _begin_with(self, variable: Any, values: list[np.ndarray[Any, Any]]) -> None:
         """Set a variable, with noise to what the step shows as it is computed; see `_take_back`."""

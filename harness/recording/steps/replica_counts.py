@@ -1,0 +1,75 @@
+"""Sums of all replicas that count calls: one device calls once where R replicas call R times.
+
+The mean of a metric is a total divided by a count, each a sum over replicas. A count of examples is that of one device.
+A count of calls is R times it, and so is the total: together they are the same mean, but one more call of one device
+weighs more beside what R replicas have counted. So such sums are set to what one device would have had.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.evidence.steps import EvidenceReader, HeldVariable
+from harness.recording.steps.protocol import Variables
+from harness.recording.steps.state import copies_of, values_of
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Values = list[np.ndarray[Any, Any]]
+else:
+    Values = Any
+
+Held = Sequence[tuple[EvidenceReader, HeldVariable]]
+_Key = tuple[str, int]
+
+
+class ReplicaCounts:
+    """What variables are set to for a number of replicas, and which sums count calls."""
+
+    def __init__(self, replicas: int) -> None:
+        self._replicas = replicas
+        # Of each sum what the run had when a step began, and what was set.
+        self._begun: dict[_Key, tuple[float, float]] = {}
+        self._metrics: set[_Key] = set()
+
+    def set_to(self, variables: Variables, held: Mapping[_Key, Held]) -> Iterator[tuple[Any, Values]]:
+        """Each variable that can be set, with its values: one for all copies, or one for each."""
+        found = []
+        for named, variable in variables:
+            key = named.name, named.number
+            values = values_of(held.get(key, []), self._replicas)
+            if values and all(value.shape == tuple(variable.shape) for value in values):
+                summed = _summed(held[key]) if self._replicas == 1 else 0
+                found.append((key, variable, values, summed))
+                if summed:
+                    self._learn(key, variable, values[0], summed)
+        for key, variable, values, summed in found:
+            yield variable, self._of_one(key, values, summed) if summed else values
+
+    def _learn(self, key: _Key, variable: Any, value: Any, replicas: int) -> None:
+        """Compare what a sum has grown by since it was set, in the run and here."""
+        before = self._begun.get(key, (0.0, 0.0))  # in the first step it begins with nothing
+        run, here = float(value) - before[0], float(copies_of(variable)[0].numpy()) - before[1]
+        if here and run == replicas * here:
+            self._metrics.add(_metric(key))
+
+    def _of_one(self, key: _Key, values: Values, replicas: int) -> Values:
+        """What one device would have had."""
+        counts_calls = _metric(key) in self._metrics
+        found = [(value / replicas).astype(value.dtype) for value in values] if counts_calls else values
+        self._begun[key] = float(values[0]), float(found[0])
+        return found
+
+
+def _summed(held: Held) -> int:
+    """Of how many replicas a floating scalar is the sum; 0 where it is something else."""
+    copies = [reader.array(stored) for reader, each in held for stored in each.copies]
+    is_sum = all(each.how == "sum" for _, each in held) and not copies[0].shape and copies[0].dtype.kind == "f"
+    return len(copies) if is_sum and len(copies) > 1 else 0
+
+
+def _metric(key: _Key) -> _Key:
+    """Whose it is: Keras 3 has `loss/total` and `loss/count`, and tf_keras numbers those of one name."""
+    return key[0].rpartition("/")[0], key[1]
