@@ -193,9 +193,13 @@ KIND = Kind(
         ("keras/*", "keras3-fit-multi-worker"),
         ("keras/steps_per_execution", "keras3-fit-steps-per-execution"),
         ("keras/global_clipnorm", "keras3-clip-before-reduction"),
+        ("keras/*", "keras3-central-storage-metrics"),
+        ("keras/*", "keras3-central-storage-own-state"),
+        ("tf_keras/schedule", "tf-keras-central-storage-schedule"),
         ("tf_keras/ModelCheckpoint*", "tf-keras-load-weights-metrics"),
         ("tf_keras/SidecarEvaluatorModelExport", "tf-keras-load-weights-metrics"),
     ],
+    documented=[("tf_keras/BackupAndRestore/central_storage-*", "it is not supported there")],
     train=_train,
     unmade={"RemoteMonitor": "it posts to a server", "OrbaxCheckpoint": "it needs Orbax, which is not installed"},
 )

@@ -142,7 +142,7 @@ KIND = Kind(
         ("keras/*accumulation*", "keras3-gradient-accumulation"),
         ("keras/*accumulation*", "keras3-gradient-accumulation-saved"),
         ("keras/*:*ema*", "keras3-ema-overwrite"),
-        *((f"keras/*:{part}*", "keras3-central-storage-own-state") for part in ("*ema", "loss_scale")),
+        ("keras/*", "keras3-central-storage-own-state"),
         ("tf_keras/*:schedule", "tf-keras-central-storage-schedule"),
         ("tf_keras/Nadam*", "tf-keras-nadam"),
     ],
