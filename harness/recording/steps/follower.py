@@ -177,7 +177,7 @@ class Follower:
         self._evaluated = None
         self._own.update(dict.fromkeys(step.own))
         if not step.is_there:
-            self._apart["the run has left no evidence of it"] = None
+            self._apart["the run has left no evidence of what is computed here"] = None
             return
         self._set(variables, step.held)
 
@@ -239,7 +239,7 @@ class Follower:
         self._step = None
         self._evaluations += ran
         if not evaluated.is_there:
-            return "the run has left no evidence of it"
+            return "the run has left no evidence of what is computed here"
         if (own := next(iter(self._own), None)) is not None:
             return f"each replica has its own {own}"
         return next(iter(self._apart_evaluated), None) or self.apart

@@ -23,6 +23,8 @@ else:
 
 Held = Sequence[tuple[EvidenceReader, HeldVariable]]
 _Key = tuple[str, int]
+_MEAN = ("total", "count")
+"""The variables of a Mean."""
 
 
 class ReplicaCounts:
@@ -71,5 +73,9 @@ def _summed(held: Held) -> int:
 
 
 def _metric(key: _Key) -> _Key:
-    """Whose it is: Keras 3 has `loss/total` and `loss/count`, and tf_keras numbers those of one name."""
-    return key[0].rpartition("/")[0], key[1]
+    """Whose it is: Keras 3 has `loss/total` and `loss/count`, and tf_keras numbers those of one name.
+
+    What else there is without the name of an owner is by itself.
+    """
+    owner, _, name = key[0].partition(":")[0].rpartition("/")
+    return (owner if owner or name in _MEAN else name), key[1]

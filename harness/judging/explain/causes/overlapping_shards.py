@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, is_cut_first, passes, ranges
+
+_EXAMPLES_MIN = 8
 
 
 @dataclass(frozen=True)
@@ -18,19 +19,21 @@ class _OverlappingShards:
     what: str = "each worker cuts its shard out of the data set by place, and the shards overlap"
 
     def predictions(self, inputs: Inputs) -> Iterable[Checked]:
-        for by, _ in inputs.readers:
-            shared = _by_place(inputs, by) or _by_pipeline(inputs, by)
-            if shared:
-                text = (
-                    f"each {by} consumed a shard's worth of examples{shared}. Use ds.shard(...); or skip(index * "
-                    "size) and take(size), with size = examples // pipelines."
-                )
-                yield Checked(text, True)
+        # Who has little, or more than another, may have it by chance.
+        total = sum(map(len, inputs.truth))
+        if len(inputs.workers) < 2 or total < _EXAMPLES_MIN or len({len(each) for each in inputs.whole()}) > 1:
+            return
+        if shared := _by_place(inputs) or _by_pipeline(inputs):
+            text = (
+                f"each worker consumed a shard's worth of examples{shared}. Use ds.shard(...); or skip(index * size) "
+                "and take(size), with size = examples // workers."
+            )
+            yield Checked(text, True)
 
 
-def _by_place(inputs: Inputs, by: Literal["worker", "replica"]) -> str:
+def _by_place(inputs: Inputs) -> str:
     """What two shards share, where each is a range of the data set."""
-    epochs = list(zip(*inputs.by(by), strict=True))
+    epochs = list(zip(*inputs.read, strict=True))
     if len(epochs) != len(inputs.truth):
         return ""
     cuts = [ranges(truth, shards) for truth, shards in zip(inputs.truth, epochs, strict=True)]
@@ -41,13 +44,13 @@ def _by_place(inputs: Inputs, by: Literal["worker", "replica"]) -> str:
     return f": one {first} to {end - 1} and the next one {start} to {last - 1}: the two shards share {end - start}"
 
 
-def _by_pipeline(inputs: Inputs, by: Literal["worker", "replica"]) -> str:
+def _by_pipeline(inputs: Inputs) -> str:
     """The same where ids do not tell places, and the program cuts by place and shuffles its shards."""
     import numpy as np
 
-    if not is_cut_first(inputs.pipelines, ("Skip", "Take")):
+    if not is_cut_first(inputs.pipelines, ("Skip",)):
         return ""
-    for truth, shards in passes(inputs, by):
+    for truth, shards in passes(inputs, "worker"):
         size = -(-len(truth) // len(shards))
         if any(len(np.unique(shard)) != len(shard) or not 0 < len(shard) <= size for shard in shards):
             return ""

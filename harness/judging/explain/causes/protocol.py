@@ -20,8 +20,8 @@ else:
 BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
 """What TensorFlow calls data sets that make batches, of a `Cause.kinds`."""
 
-CUTS = ("Shard", "Skip", "Take")
-"""What it calls those by which a program takes its shards."""
+CUTS = ("Shard", "Skip")
+"""What it calls those by which a program takes its shards, the surest first: what is skipped may be a header."""
 
 _SHOWN_MAX = 6
 
@@ -237,15 +237,15 @@ def passes(inputs: Inputs, by: Literal["worker", "replica"]) -> Iterable[tuple[I
     return [(once, [ids[:shard] for ids in passes])]
 
 
-def is_cut_first(pipelines: Iterable[Pipeline], cuts: Sequence[str] = CUTS) -> bool:
-    """Whether the program takes its shards by itself and has shuffled, and only what it had cut before."""
+def is_cut_first(pipelines: Iterable[Pipeline], by: Sequence[str] = CUTS) -> bool:
+    """Whether the program takes its shards by itself, `by` one of these, and has shuffled only what it had cut."""
     shuffled = []
     for pipeline in pipelines:
         kinds = [made.kind for made in reversed(pipeline.made)]
         if "Shuffle" in kinds:
-            before = {*kinds[: kinds.index("Shuffle")]}
-            by_hand = pipeline.distributed == "function" or "Shard" in before
-            shuffled.append(by_hand and not before.isdisjoint(cuts))
+            cut = next((kind for kind in CUTS if kind in kinds), None)
+            by_hand = cut in by and (pipeline.distributed == "function" or cut == "Shard")
+            shuffled.append(by_hand and cut not in kinds[kinds.index("Shuffle") :])
     return bool(shuffled) and all(shuffled)
 
 
