@@ -18,7 +18,7 @@ def _fit(strategy: Any, record: Any, wrong: bool) -> None:
 
     keras.utils.set_random_seed(3)
 
-    class Model(keras.Model):
+    class Model(keras.Model):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.dense = keras.layers.Dense(1)
