@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import sys
 import time
 from functools import cache
 from typing import Any
@@ -15,6 +16,8 @@ from simulator.agent import current
 from tests.simulator._wire import connect_request
 
 _SECONDS_MAX = 20.0
+_BYTES_RETRANS = 208
+"""Where Linux's struct tcp_info has `tcpi_bytes_retrans`, since 4.19."""
 
 
 @cache
@@ -51,10 +54,11 @@ def _refuses(address: tuple[str, int]) -> bool:
     return False
 
 
-def stream(count: int, pieces: int = 1) -> tuple[int, float]:
-    """worker:0 sends pieces of so many bytes to worker:1, which answers each with one byte; bytes done, and seconds.
+def stream(count: int, pieces: int = 1) -> tuple[int, float, int]:
+    """worker:0 sends pieces of so many bytes to worker:1, which answers each with one byte. Each piece is a step.
 
-    Each piece is a step.
+    Returns:
+        Bytes done, seconds, and how many bytes TCP has sent again.
     """
     agent = current()
     assert agent is not None
@@ -73,7 +77,12 @@ def stream(count: int, pieces: int = 1) -> tuple[int, float]:
                 done += _receive(connection, count)
                 connection.sendall(b"!")
             agent.step(number)
-        return done, time.monotonic() - began
+        return done, time.monotonic() - began, _sent_again(connection)
+
+
+def _sent_again(connection: socket.socket) -> int:
+    told = connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RETRANS + 8)
+    return int.from_bytes(told[_BYTES_RETRANS:], sys.byteorder)
 
 
 def _receive(connection: socket.socket, count: int) -> int:

@@ -26,6 +26,7 @@ def test_loss_costs_packets_and_no_bytes(tmp_path: Path) -> None:
     """Some packets are lost while it lasts, TCP sends them again, and every byte arrives."""
     result = _run(tmp_path, Loss(loss="10%", **AT, until=5))
     assert result["worker:1"].value[0] == 600_000
+    assert result["worker:0"].value[2] > 0
     effect, came = effects(tmp_path)
     assert effect["loss"] == 0.1
     assert 0 < came["lost"] < came["packets"]
