@@ -194,7 +194,10 @@ KIND = Kind(
         ("keras/steps_per_execution", "keras3-fit-steps-per-execution"),
         ("keras/global_clipnorm", "keras3-clip-before-reduction"),
         ("keras/*", "keras3-central-storage-metrics"),
-        ("keras/*", "keras3-central-storage-own-state"),
+        *(
+            (f"keras/{form}", "keras3-central-storage-own-state")
+            for form in ("SwapEMAWeights", "batch_normalization", "ema")
+        ),
         ("tf_keras/schedule", "tf-keras-central-storage-schedule"),
         ("tf_keras/ModelCheckpoint*", "tf-keras-load-weights-metrics"),
         ("tf_keras/SidecarEvaluatorModelExport", "tf-keras-load-weights-metrics"),

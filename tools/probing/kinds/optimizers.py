@@ -142,7 +142,10 @@ KIND = Kind(
         ("keras/*accumulation*", "keras3-gradient-accumulation"),
         ("keras/*accumulation*", "keras3-gradient-accumulation-saved"),
         ("keras/*:*ema*", "keras3-ema-overwrite"),
-        ("keras/*", "keras3-central-storage-own-state"),
+        *(
+            (f"keras/{part}*", "keras3-central-storage-own-state")
+            for part in ("*:*ema", "*:loss_scale", "Muon", "Nadam")
+        ),
         ("tf_keras/*:schedule", "tf-keras-central-storage-schedule"),
         ("tf_keras/Nadam*", "tf-keras-nadam"),
     ],
