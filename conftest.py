@@ -20,7 +20,7 @@ os.environ.setdefault("LOCKSTEP_PROVE", "0")
 # by the same ones wherever it is tried, also where Hypothesis does not see that it is a CI.
 _ALWAYS = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("lockstep", _ALWAYS, derandomize=True, max_examples=40)
-settings.register_profile("lockstep-full", _ALWAYS, derandomize=False, max_examples=100)
+settings.register_profile("lockstep-full", _ALWAYS, derandomize=False, max_examples=150)
 
 _IGNORED_VARIABLE = "LOCKSTEP_TESTS_IGNORE"
 
