@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from _lockstep.preloads import asked_for
+from _lockstep.preloads import all_asked_for
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.faults.machine_limits import check_alone, check_over_machines
@@ -258,9 +258,8 @@ class Cluster:
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
         call = pack(function, args, kwargs)
-        preload = self._options.preload
-        asked = asked_for(bare="tensorflow" not in preload)
-        with self.start_with(Functions(call, preload, self._private, environ_of(args), asked)) as run:
+        environ, asked = environ_of(args), all_asked_for()
+        with self.start_with(Functions(call, self._options.preload, self._private, environ, asked)) as run:
             yield run
 
     def run_command(self, argv: Sequence[str], *, cwd: str | Path | None = None, steps: str = "auto") -> RunResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,9 +74,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register markers; give all processes of the session one cache of reference runs."""
     for marker in _MARKERS:
         config.addinivalue_line("markers", marker)
-    # Who unpickles a function imports its module, and a module of tests imports these.
+    # Who unpickles a function imports its module, and a module of tests imports this.
     also_preload("simulator.cluster", bare=True)
-    also_preload("harness.verify")
     config.stash[_CELLS], config.stash[_ROWS], config.stash[_DEVICES] = [], [], set()
     _choose_network(config)
     machines.choose(config)
@@ -159,6 +159,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os.environ.pop(NETWORK_VARIABLE) if before is None else os.environ.__setitem__(NETWORK_VARIABLE, before)
     machines.forget(config)
     forget_references(config)
+
+
+def pytest_collection_finish() -> None:
+    """Where a module of tests has imported `verify`, each process that unpickles a function of it would."""
+    if "harness.verify" in sys.modules:
+        also_preload("harness.verify")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

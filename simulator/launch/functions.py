@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from _lockstep.preloads import also_preload, asked_for
+from _lockstep.preloads import adopt
 from simulator.agent import main
 from simulator.errors import TaskError
 from simulator.launch.forkserver import DEFAULT_PRELOAD, at_import, fork
@@ -27,14 +27,14 @@ class Functions:
         private: directories below which, on other machines, tasks are to write in a view of their machine's own; None
             where they are not.
         environ: variables of the environment that the arguments ask for.
-        asked_for: what the parent's forkservers import besides `preload`, for those of other machines.
+        asked: what the parent's forkservers import besides `preload`, for those of other machines.
     """
 
     call: bytes
     preload: tuple[str, ...] = DEFAULT_PRELOAD
     private: tuple[str, ...] | None = None
     environ: Mapping[str, str] = field(default_factory=dict)
-    asked_for: tuple[str, ...] = ()
+    asked: tuple[tuple[str, bool], ...] = ()
 
     def clients(self, topology: Topology) -> tuple[str, ...]:
         """Those that call the function."""
@@ -46,8 +46,7 @@ class Functions:
 
     def launch(self, spec: TaskSpec) -> Process:
         """Fork it."""
-        bare = "tensorflow" not in self.preload
-        also_preload(*(name for name in self.asked_for if name not in asked_for(bare=bare)), bare=bare)
+        adopt(self.asked)
         return fork(self.entry(spec), spec.task)
 
     def failure(self, end: ProcessEnd) -> Failure | None:

@@ -347,6 +347,7 @@ def test_a_shuffle_before_tensorflow_shards_is_a_condition(
         ("function", "Batch Shard Shuffle Skip", "shuffle_before_shard"),
         ("function", "Batch Shuffle Take Skip", "overlapping_shards"),
         ("function", "Take Batch Shuffle Take Skip", "overlapping_shards"),
+        ("function", "Batch Take Shuffle Skip", "shuffle_before_shard"),
         ("function", "Batch Shuffle Shard", None),
         ("dataset", "Batch Shuffle Shard", None),
         ("dataset", "Batch Shuffle Take", "shuffle_before_shard"),  # TensorFlow takes the shards

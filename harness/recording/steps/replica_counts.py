@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 else:
     Values = Any
 
-Held = Sequence[tuple[EvidenceReader, HeldVariable]]
+_Held = Sequence[tuple[EvidenceReader, HeldVariable]]
 _Key = tuple[str, int]
 _MEAN = ("total", "count")
 """The variables of a Mean."""
@@ -36,14 +36,14 @@ class ReplicaCounts:
         self._begun: dict[_Key, tuple[float, float]] = {}
         self._metrics: set[_Key] = set()
 
-    def set_to(self, variables: Variables, held: Mapping[_Key, Held]) -> Iterator[tuple[Any, Values]]:
+    def set_to(self, variables: Variables, held: Mapping[_Key, _Held]) -> Iterator[tuple[Any, Values]]:
         """Each variable that can be set, with its values: one for all copies, or one for each."""
         found = []
         for named, variable in variables:
             key = named.name, named.number
             values = values_of(held.get(key, []), self._replicas)
             if values and all(value.shape == tuple(variable.shape) for value in values):
-                summed = _summed(held[key]) if self._replicas == 1 else 0
+                summed = _summed(held[key], values[0]) if self._replicas == 1 else 0
                 found.append((key, variable, values, summed))
                 if summed:
                     self._learn(key, variable, values[0], summed)
@@ -65,11 +65,12 @@ class ReplicaCounts:
         return found
 
 
-def _summed(held: Held) -> int:
+def _summed(held: _Held, value: np.ndarray[Any, Any]) -> int:
     """Of how many replicas a floating scalar is the sum; 0 where it is something else."""
-    copies = [reader.array(stored) for reader, each in held for stored in each.copies]
-    is_sum = all(each.how == "sum" for _, each in held) and not copies[0].shape and copies[0].dtype.kind == "f"
-    return len(copies) if is_sum and len(copies) > 1 else 0
+    copies = [stored for _, each in held if each.how == "sum" for stored in each.copies]
+    if len(copies) < 2 or value.shape or value.dtype.kind != "f":
+        return 0
+    return len(copies)
 
 
 def _metric(key: _Key) -> _Key:

@@ -6,9 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, is_cut_first, passes, ranges
-
-_EXAMPLES_MIN = 8
+from harness.judging.explain.causes.protocol import EXAMPLES_MIN, Cause, Checked, Inputs, is_cut_first, passes, ranges
 
 
 @dataclass(frozen=True)
@@ -19,9 +17,8 @@ class _OverlappingShards:
     what: str = "each worker cuts its shard out of the data set by place, and the shards overlap"
 
     def predictions(self, inputs: Inputs) -> Iterable[Checked]:
-        # Who has little, or more than another, may have it by chance.
         total = sum(map(len, inputs.truth))
-        if len(inputs.workers) < 2 or total < _EXAMPLES_MIN or len({len(each) for each in inputs.whole()}) > 1:
+        if len(inputs.workers) < 2 or total < EXAMPLES_MIN or len({len(each) for each in inputs.whole()}) > 1:
             return
         if shared := _by_place(inputs) or _by_pipeline(inputs):
             text = (

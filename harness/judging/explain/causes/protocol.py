@@ -23,6 +23,8 @@ BATCHES = ("Batch", "ParallelBatch", "PaddedBatch")
 CUTS = ("Shard", "Skip")
 """What it calls those by which a program takes its shards, the surest first: what is skipped may be a header."""
 
+EXAMPLES_MIN = 8
+"""Who has fewer may have them by chance."""
 _SHOWN_MAX = 6
 
 
@@ -245,7 +247,11 @@ def is_cut_first(pipelines: Iterable[Pipeline], by: Sequence[str] = CUTS) -> boo
         if "Shuffle" in kinds:
             cut = next((kind for kind in CUTS if kind in kinds), None)
             by_hand = cut in by and (pipeline.distributed == "function" or cut == "Shard")
-            shuffled.append(by_hand and cut not in kinds[kinds.index("Shuffle") :])
+            after = kinds[kinds.index("Shuffle") :]
+            batch = next((place for place, kind in enumerate(after) if kind in BATCHES), None)
+            # As many as a shard has may be taken of what is shuffled; behind the batch it is a number of steps.
+            again = cut in after or (cut == "Skip" and "Take" in after[:batch])
+            shuffled.append(by_hand and not again)
     return bool(shuffled) and all(shuffled)
 
 

@@ -6,9 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations
 
-from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints, is_cut_first, passes, ranges
+from harness.judging.explain.causes.protocol import (
+    EXAMPLES_MIN,
+    Cause,
+    Checked,
+    Inputs,
+    Ints,
+    is_cut_first,
+    passes,
+    ranges,
+)
 
-_EXAMPLES_MIN = 8
 _DEVIATIONS_MAX = 4.0
 """Random shards share a hypergeometric number of ids: further from its mean than this is another cause."""
 
@@ -25,9 +33,7 @@ class _ShuffleBeforeShard:
             read = inputs.by(by)
             if len(read[0]) != len(inputs.truth) or is_cut_first(inputs.pipelines):
                 continue
-            if any(ranges(*each) for each in passes(inputs, by)):
-                continue
-            epochs = [_shared(truth, shards) for truth, shards in passes(inputs, by)]
+            epochs = [None if ranges(*each) else _shared(*each) for each in passes(inputs, by)]
             if not epochs or any(shared is None for shared in epochs) or epochs[0] is None:
                 continue
             found, mean, deviation = epochs[0]
@@ -46,7 +52,7 @@ def _shared(truth: Ints, shards: list[Ints]) -> tuple[int, float, float] | None:
     import numpy as np
 
     total, place = len(truth), {key: k for k, key in enumerate(truth.tolist())}
-    if total < _EXAMPLES_MIN or len(place) < total:
+    if total < EXAMPLES_MIN or len(place) < total:
         return None
     shuffled = False
     for shard in shards:
