@@ -173,6 +173,8 @@ class Recorder:
 
     def _reports(self, reported: dict[str, Any], *, step: bool) -> None:
         """Tell the witness of a call that was accepted so far, before anything of it is read or perturbed."""
+        if self.closures is not None:
+            self._unjoined.update(dict.fromkeys(self.closures.open))
         if self._witness is not None:
             given = [observable for observable, value in reported.items() if value is not None]
             self._witness.reported(given if step else (), step=step)
@@ -198,8 +200,6 @@ class Recorder:
             captured = self._captured(call, reported, noise=self._nudging)
             number = None if epoch is None else _epoch(epoch, ValuePlace(call, "epoch", "whole numbers of 64 bits"))
         self._steps += 1
-        if self.closures is not None:
-            self._unjoined.update(dict.fromkeys(self.closures.open))
         if per_epoch and not self._per_epoch:
             self._per_epoch = True
             self._writer.write(Counters(per_epoch=True))  # now, because a process that is killed never closes

@@ -62,7 +62,10 @@ def _train(strategy: Any, record: Any, *, mistake: str) -> None:
 
 
 def evaluating(how: str) -> Callable[[Any, Any], None]:
-    """Closures that evaluate follow those that train: these are `counted` or `lost`, or trained is `here`."""
+    """Closures that evaluate follow those that train: these are `counted` or `lost`, or trained is `here`.
+
+    `open` reports the end while the last evaluation is neither joined nor fetched.
+    """
     return functools.partial(_evaluate, how=how)
 
 
@@ -92,9 +95,14 @@ def _evaluate(strategy: Any, record: Any, *, how: str) -> None:
         else:
             coordinator.schedule(step, args=())
             coordinator.join()
-        coordinator.schedule(evaluation, args=())
-        coordinator.join()
+        if how != "open":
+            coordinator.schedule(evaluation, args=())
+            coordinator.join()
         record.step(variables=[weights, iterations, metric])
+    coordinator.schedule(evaluation, args=())
+    if how != "open":
+        coordinator.join()
+    record.final(variables=[metric])
 
 
 class _Here:

@@ -50,7 +50,7 @@ class _UpdatesCounted(Law):
 def _unjoined(line: str) -> Finding:
     text = (
         f"{line} schedules closures that are neither joined nor fetched when the program reports, so that what it "
-        "reports may lack what they train. Call coordinator.join() before"
+        "reports may lack what they change. Call coordinator.join() before"
     )
     return Finding("updates_counted", text)
 

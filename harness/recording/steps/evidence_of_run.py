@@ -13,6 +13,7 @@ from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import Variables
+from harness.recording.steps.python_calls import PythonCall
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
@@ -165,6 +166,7 @@ class RunEvidenceWriter:
         parameters: Sequence[Any],
         *,
         seeded: bool,
+        call: PythonCall | None,
     ) -> list[Any]:
         """Keep what a replica drew."""
         self._pass(place, replica, outputs, operation, parameters)

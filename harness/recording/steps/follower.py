@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
 from harness.evidence.counters import GivenSeen
-from harness.evidence.steps import (
-    GIVEN,
-    EvidenceReader,
-    HeldVariable,
-    PlaceValue,
-    RunEvidence,
-    RunStep,
-    StepPlace,
-)
+from harness.evidence.steps import GIVEN, EvidenceReader, HeldVariable, PlaceValue, RunEvidence, RunStep, StepPlace
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
@@ -28,11 +20,12 @@ from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.protocol import Variables
+from harness.recording.steps.python_calls import PythonCall
 from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
     NotJoinable,
-    joined_draw,
+    joined_draws,
     joined_rows,
     known_sizes,
     repeated_rows,
@@ -402,15 +395,18 @@ class Follower:
         parameters: Sequence[Any],
         *,
         seeded: bool,
+        call: PythonCall | None,
     ) -> list[Any]:
         """What all replicas drew."""
         count = len(outputs)
         source = self._source(operation, seeded=seeded)
 
         def recall(*values: Any) -> list[Any]:
-            return self._draws(place, replica if self._replicas > 1 else 0, source, values[:count], values[count:])
+            own, rest = values[:count], values[count:]
+            return self._draws(place, replica if self._replicas > 1 else 0, source, own, rest, call)
 
-        return with_replay_values(outputs, recall, parameters, [output.shape for output in outputs])
+        asked = parameters if call is None else call.inputs
+        return with_replay_values(outputs, recall, asked, [output.shape for output in outputs])
 
     def batches(self, inputs: Any, *, traced: bool) -> Any:
         """As many as the run has replicas, in the order in which `given` gives their rows."""
@@ -437,10 +433,8 @@ class Follower:
                 now = self._begun() or step
                 return np.array(sizes_of(() if now is None else now.rows(), int(rows), count), np.int32)
 
-        if not traced:
+        if not traced or tf.executing_eagerly():
             return None if inputs.shape[0] is None else tf.constant(sizes(inputs.shape[0]))
-        if tf.executing_eagerly():
-            return tf.constant(sizes(inputs.shape[0]))
         found = tf.numpy_function(sizes, [tf.shape(inputs)[0]], tf.int32, stateful=True)
         found.set_shape([count])
         return found
@@ -452,25 +446,33 @@ class Follower:
         return DrawSource(operation, self._places.line() or "a line that is not known", by_keras, seeded)
 
     def _draws(
-        self, place: StepPlace, replica: int, source: DrawSource, own: Sequence[Any], parameters: Sequence[Any]
+        self,
+        place: StepPlace,
+        replica: int,
+        source: DrawSource,
+        own: Sequence[Any],
+        parameters: Sequence[Any],
+        call: PythonCall | None,
     ) -> list[Any]:
         with self._lock:
             if (step := self._begun()) is None or not step.is_there:
                 return list(own)
+            passed = self._next(place, replica, own)
+            parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed or ()]
+            with self._silent():
+                if call is not None and not call.draws(own, parts, parameters):
+                    return list(own)
             try:
-                passed = self._next(place, replica, own)
                 if passed is None:
                     raise NotJoinable(f"one replica draws by {source.operation}, and the run does not")
-                self._check_alike(passed, source, parameters)
-                parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed]
+                if call is not None and call.has_gradients:
+                    raise NotJoinable("gradients are taken through numbers that Python draws")
+                self._check_alike(passed, source, () if call is not None else parameters)
                 if self._replicas == 1 and self._is_compared:
                     numbers = [each.replica for _, each in passed]
                     said = self._repeats.look(source, (self._index, step.worker), place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
-                permutes = source.operation in PERMUTING
-                return [
-                    joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)
-                ]
+                return joined_draws(parts, own, permutes=source.operation in PERMUTING)
             except NotJoinable as why:
                 if why.is_own and self._is_compared:
                     self._draws_seen[source.own] = None

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from harness.evidence.counters import GivenSeen
 from harness.evidence.steps import StepPlace
 from harness.evidence.trace import DrawSeen
+from harness.recording.steps.python_calls import PythonCall
 
 
 class NamedVariable(Protocol):
@@ -132,6 +133,7 @@ class Steps(Protocol):
         parameters: Sequence[Any],
         *,
         seeded: bool,
+        call: PythonCall | None,
     ) -> list[Any]:
         """A replica draws random numbers.
 
@@ -142,6 +144,7 @@ class Steps(Protocol):
             operation: its name.
             parameters: tensors that the draws depend on besides seeds and shape.
             seeded: whether the program says by a seed what is drawn.
+            call: of Python that may draw, or compute; None of TensorFlow's own operations.
 
         Returns:
             What the program is to get.

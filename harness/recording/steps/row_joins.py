@@ -143,6 +143,13 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
     return parts[0]
 
 
+def joined_draws(
+    parts: Sequence[Parts], own: Sequence[np.ndarray[Any, Any]], *, permutes: bool = False
+) -> list[np.ndarray[Any, Any]]:
+    """As `joined_draw`, of each of several arrays: `parts[r][k]` is replica r's part of array k."""
+    return [joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)]
+
+
 def sizes_of(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:
     """How many of so many rows belong to each replica: as many times those that it was given, or else equal shares."""
     for sizes in given:

@@ -14,6 +14,7 @@ from typing import Any
 from harness.evidence.steps import DRAWN, StepPlace
 from harness.recording.patches import patched
 from harness.recording.random_operations import SHUFFLES, random_operations
+from harness.recording.steps.python_calls import PYTHON, PythonCall, with_gradients
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
 
@@ -85,18 +86,40 @@ def _calling(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
     """What the program's own Python gives, called from a graph: nobody knows what that draws."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
         def call(*args: Any, **options: Any) -> Any:
             import tensorflow as tf
+            from tensorflow.python.eager import record
 
             found = original(*args, **options)
-            told = isinstance(found, (list, tuple)) and all(isinstance(each, tf.Tensor) for each in found)
-            if not told or not found or (replica := _replica(gathered)) is None:
+            outputs = [found] if isinstance(found, tf.Tensor) else found
+            told = isinstance(outputs, (list, tuple)) and all(isinstance(each, tf.Tensor) for each in outputs)
+            given = signature.bind(*args, **options).arguments
+            told &= not given.get("is_grad_func")  # which computes from what the call before it had
+            if not told or not outputs or (replica := _replica(gathered)) is None:
                 return found
-            return _told(gathered, replica, found, "PyFunction", [], seeded=False)
+            is_eager = bool(given.get("use_eager_py_func"))
+            with gathered.silent(), record.stop_recording():
+                called = PythonCall(given["func"], is_eager=is_eager, inputs=_tensors(given["inp"]))
+            passed = _told(gathered, replica, found, PYTHON, [], seeded=False, call=called)
+            if not is_eager or passed is found:
+                return passed
+            through = with_gradients(called, outputs, [passed] if isinstance(found, tf.Tensor) else passed)
+            return through[0] if isinstance(found, tf.Tensor) else through
 
         return call
 
     return around
+
+
+def _tensors(inputs: Any) -> list[Any] | None:
+    """Arguments of Python that a graph calls; None if one is more than a tensor."""
+    import tensorflow as tf
+
+    if any(isinstance(each, tf.__internal__.CompositeTensor) and not isinstance(each, tf.Variable) for each in inputs):
+        return None
+    return [tf.convert_to_tensor(each) for each in inputs]
 
 
 def _shuffling(
@@ -163,7 +186,14 @@ def _is_seeded(name: str, seeds: threading.local) -> bool:
 
 
 def _told(
-    gathered: WitnessState, replica: int, found: Any, operation: str, parameters: list[Any], *, seeded: bool
+    gathered: WitnessState,
+    replica: int,
+    found: Any,
+    operation: str,
+    parameters: list[Any],
+    *,
+    seeded: bool,
+    call: PythonCall | None = None,
 ) -> Any:
     import tensorflow as tf
     from tensorflow.python.eager import record
@@ -175,5 +205,5 @@ def _told(
     outputs = [found] if isinstance(found, tf.Tensor) else list(found)
     with gathered.silent(), record.stop_recording():
         told = [tf.convert_to_tensor(each) for each in parameters]
-        given = steps.drawn(place, replica, outputs, operation, told, seeded=seeded)
+        given = steps.drawn(place, replica, outputs, operation, told, seeded=seeded, call=call)
     return given[0] if isinstance(found, tf.Tensor) else type(found)(*given) if hasattr(found, "_fields") else given

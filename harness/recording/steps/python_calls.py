@@ -1,0 +1,105 @@
+"""Python that a replica's graph calls: does it draw, or compute?
+
+What it draws is the run's, as any draw. What it computes from its arguments is judged like any other computing, so that
+a mean over one replica's rows by NumPy is seen to be one. Nobody can read that in Python: it is called again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from harness.recording.noise.protocol import eps_of
+from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draws
+
+PYTHON = "PyFunction"
+
+_CALLS = 8
+"""A coin may fall alike that often, and is taken for a computed value by chance of 1 in 256."""
+
+_EPS_MAX = 100
+"""What it computes may differ by so many eps of the largest number: rounding, and the noise that shows what it does."""
+
+
+class PythonCall:
+    """A call of the program's own function.
+
+    Args:
+        function: which takes and gives arrays, or tensors if it is eager.
+        is_eager: whether it is a `tf.py_function`, which has gradients.
+        inputs: its arguments, as tensors; None if they are more than tensors, so that it cannot be called here.
+
+    Attributes:
+        has_gradients: whether gradients were taken through it.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, is_eager: bool, inputs: Sequence[Any] | None) -> None:
+        self._function = function
+        self._is_eager = is_eager
+        self.inputs = tuple(inputs or ())
+        self.has_gradients = False
+        self._calls = _CALLS if inputs is not None else 0
+        self._draws = inputs is None
+
+    def draws(self, own: Sequence[Any], parts: Sequence[Parts], arguments: Sequence[Any]) -> bool:
+        """Whether what it gives is no function of its arguments.
+
+        Args:
+            own: what it gave here, arrays.
+            parts: what it gave on each replica of the run.
+            arguments: those that it had here, arrays.
+        """
+        with contextlib.suppress(NotJoinable, IndexError):  # the run may have called something else here
+            if parts and all(map(_is_near, own, joined_draws(parts, own))):
+                return False
+        while self._calls and not self._draws:
+            self._calls -= 1
+            self._draws = not self._gives(own, arguments)
+        return self._draws
+
+    def _gives(self, own: Sequence[Any], arguments: Sequence[Any]) -> bool:
+        """Whether it gives that again."""
+        import numpy as np
+
+        with contextlib.suppress(Exception):  # whose state has ended, such as an iterator: no function of its arguments
+            found = self._function(*(_tensors(arguments) if self._is_eager else arguments))
+            flat = [np.asarray(each) for each in (found if isinstance(found, (list, tuple)) else [found])]
+            return len(flat) == len(own) and all(map(_is_near, own, flat))
+        return False
+
+
+def with_gradients(call: PythonCall, own: Sequence[Any], given: Sequence[Any]) -> list[Any]:
+    """What was given in place of own tensors, with the gradients of these."""
+    import tensorflow as tf
+
+    def back(upstream: Any) -> Any:
+        call.has_gradients = True
+        return upstream, None
+
+    @tf.custom_gradient
+    def passed(value: Any, other: Any) -> Any:
+        return tf.identity(other), back
+
+    return [
+        passed(one, other) if one.dtype.is_floating and other is not one else other
+        for one, other in zip(own, given, strict=True)
+    ]
+
+
+def _tensors(arrays: Sequence[Any]) -> list[Any]:
+    import tensorflow as tf
+
+    return list(map(tf.constant, arrays))
+
+
+def _is_near(own: Any, other: Any) -> bool:
+    import numpy as np
+
+    if own.shape != other.shape:
+        return False
+    if not (eps := eps_of(own.dtype.name)):
+        return bool(np.array_equal(own, other))
+    own, other = own.astype(float), other.astype(float)
+    scale = float(np.max(np.abs(own), initial=0.0, where=np.isfinite(own)))
+    return bool(np.allclose(other, own, rtol=0.0, atol=_EPS_MAX * eps * scale, equal_nan=True))

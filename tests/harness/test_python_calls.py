@@ -1,0 +1,116 @@
+"""Python that replicas call: what it draws is the run's, and what it computes is judged."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from harness import verify
+from harness.recording.steps.python_calls import PythonCall
+
+ROWS = np.arange(6.0, dtype=np.float32).reshape(3, 2)
+COUNT, TURNS = itertools.count(), iter([ROWS])
+RUN = [[ROWS[:1] - 5.0], [ROWS[1:] + 5.0]]
+
+
+@pytest.mark.parametrize(
+    ("function", "draws"),
+    [
+        pytest.param(lambda rows: rows - rows.mean(0), False, id="computes"),
+        pytest.param(lambda rows: rows + np.random.default_rng().normal(size=rows.shape), True, id="draws"),
+        pytest.param(lambda rows: rows + next(COUNT), True, id="counts"),
+        pytest.param(lambda rows: next(TURNS), True, id="ends"),
+    ],
+)
+def test_called_again(function, draws):
+    """What is no function of its arguments draws; a mean over the rows of one replica is a function of them."""
+    call = PythonCall(function, is_eager=False, inputs=[None])
+    own = [function(ROWS)]
+    assert call.draws(own, RUN, [ROWS]) is draws
+
+
+def test_a_coin():
+    """What falls alike by chance is called more than once."""
+    turns = itertools.chain([1, 1, 1, 0], itertools.repeat(1))
+    call = PythonCall(lambda: np.int64(next(turns)), is_eager=False, inputs=[])
+    assert call.draws([np.int64(1)], [[np.int64(0)], [np.int64(1)]], [])
+
+
+def test_not_called_where_the_run_has_the_same():
+    """A right function is not called once more, which a program could see."""
+    calls = []
+    call = PythonCall(calls.append, is_eager=False, inputs=[None])
+    assert not call.draws([ROWS], [[ROWS[:1]], [ROWS[1:] * np.float32(1 + 1e-6)]], [ROWS])
+    assert not calls
+
+
+def test_not_called_without_its_arguments():
+    """Of what takes more than tensors nobody knows."""
+    assert PythonCall(len, is_eager=False, inputs=None).draws([ROWS], RUN, [])
+
+
+def _train(strategy, record, change, *, eager=False, of_loss=False):
+    """A linear model whose rows, or whose products, go through Python."""
+    import tensorflow as tf
+
+    rows = np.random.default_rng(0).normal(size=(24, 5)).astype("float32")
+    data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
+    with strategy.scope():
+        weights = tf.Variable(tf.zeros((5, 1)), name="weights")
+    call = tf.py_function if eager else tf.numpy_function
+
+    def through(values):
+        found = call(lambda given: np.float32(change(given)), [values], tf.float32)
+        return tf.ensure_shape(found, values.shape)
+
+    def replica(given):
+        target = tf.reduce_sum(given, 1, keepdims=True) + 1.0
+        with tf.GradientTape() as tape:
+            if of_loss:
+                found = tf.py_function(change, [given @ weights], tf.float32)
+                loss = tf.reduce_mean((tf.ensure_shape(found, (None, 1)) - target) ** 2)
+            else:
+                loss = tf.reduce_sum((through(given) @ weights - target) ** 2) / 8
+        total = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, weights))
+        weights.assign_sub(0.1 * total)
+
+    step = tf.function(lambda given: strategy.run(replica, args=(given,)))
+    for given in data:
+        step(given)
+        record.step(variables=[weights])
+
+
+def noise_of_each_worker(strategy, record):
+    """Right: each worker draws numbers of its own."""
+    task = getattr(strategy.cluster_resolver, "task_id", 0)
+    generator = np.random.default_rng(task or 0)
+    _train(strategy, record, lambda given: given + generator.normal(size=given.shape))
+
+
+def mean_of_each_replica(strategy, record):
+    """Wrong: the rows of one replica are centred by their own mean."""
+    _train(strategy, record, lambda given: given - given.mean(0))
+
+
+def mean_in_a_py_function(strategy, record):
+    """Wrong as well, by tensors."""
+    _train(strategy, record, lambda given: given.numpy() - given.numpy().mean(0), eager=True)
+
+
+def mean_behind_python(strategy, record):
+    """Wrong: means over replicas' rows are added, of what a `tf.py_function` gives whose gradient is taken."""
+    _train(strategy, record, lambda product: product * 2.0, of_loss=True)
+
+
+def test_noise_of_each_worker_is_right():
+    """One device has the noise that the workers drew."""
+    assert verify(noise_of_each_worker, strategy="multi_worker-2").consistent
+
+
+@pytest.mark.parametrize("program", [mean_of_each_replica, mean_in_a_py_function, mean_behind_python])
+def test_computing_is_judged(program):
+    """A mistake is found where Python makes it, and where a gradient goes through Python."""
+    verdict = verify(program, strategy="mirrored-2")
+    assert [each.law for each in verdict.judgements if each.status == "broken"] == ["variables_match_reference"], (
+        verdict
+    )
