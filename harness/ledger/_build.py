@@ -103,7 +103,27 @@ def _epochs_of_steps(run: RunTrace, reference: RunTrace | None) -> dict[int, int
         return None
     last = max(known.values(), default=1)
     indices = sorted({step.index for client in run.clients for step in client.steps})
+    if set(indices) != set(known):  # files of unequal sizes make other steps of the same examples
+        own = _derived_epochs(run) or {}
+        same = set(own) == set(indices) and set(own.values()) == set(known.values())
+        if same and _ids_of(run, own, last) == _ids_of(reference, known, last):
+            return own
     return {index: known.get(index, last) for index in indices}
+
+
+def _ids_of(run: RunTrace, epochs: dict[int, int], epoch: int) -> set[int]:
+    """The examples of one of its epochs."""
+    return {key for index, batch in _batches(run) if epochs[index] == epoch for key in batch}
+
+
+def _batches(run: RunTrace) -> list[tuple[int, list[int]]]:
+    """The ids of each step that has any, of all clients."""
+    found: dict[int, list[int]] = {}
+    for client in run.clients:
+        for step in client.steps:
+            if step.examples is not None:
+                found.setdefault(step.index, []).extend(chain.from_iterable(step.examples))
+    return sorted(found.items())
 
 
 _latest: list[tuple[RunTrace, dict[int, int] | None]] = []
@@ -116,21 +136,20 @@ def _derived_once(reference: RunTrace) -> dict[int, int] | None:
     return _latest[0][1]
 
 
-def _derived_epochs(reference: RunTrace) -> dict[int, int] | None:
-    """Epochs from 1, by step, of a reference whose steps fall into parts that hold the same examples, each once.
+def _derived_epochs(run: RunTrace) -> dict[int, int] | None:
+    """Epochs from 1, by step, of a run whose steps fall into parts that hold the same examples, each once.
 
     A new part begins at the first step with an example that the part before it has had. None if the parts differ, as
     they do where a batch holds examples of two epochs or where each epoch drops another tail.
     """
     found: dict[int, int] = {}
     parts: list[set[int]] = [set()]
-    for step in reference.clients[0].steps:
-        batch = [key for shard in step.examples or () for key in shard]
+    for index, batch in _batches(run):
         fresh = set(batch)
         if len(fresh) < len(batch):
             return None
         if not parts[-1].isdisjoint(fresh):
             parts.append(set())
         parts[-1] |= fresh
-        found[step.index] = len(parts)
+        found[index] = len(parts)
     return found if all(part == parts[0] for part in parts) else None

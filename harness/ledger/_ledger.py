@@ -21,8 +21,8 @@ class Ledger(Consumed):
 
         Epochs are those given to `record.step`. Where a run gave none, its steps belong to the epochs of the same steps
         of the reference; where that gave none either, an epoch of the reference ends whenever all of its examples have
-        been seen once (see `docs/ledger.md`). Without a reference, or if its examples do not repeat in this way, all
-        steps are epoch 1.
+        been seen once (see `docs/ledger.md`), and so does one of a run that takes other steps. Without a reference, or
+        if its examples do not repeat in this way, all steps are epoch 1.
         """
         return ledger_of(cls, run, reference)
 

@@ -163,6 +163,10 @@ def test_epochs_come_from_the_run_then_the_reference_then_its_ids() -> None:
     assert set(epochs(crossing, crossing).values()) == {1}
     unequal = reference_of([IDS[:16], IDS[8:]], BATCH)  # each epoch drops another tail
     assert set(epochs(unequal, unequal).values()) == {1}
+    smaller = [each for ids in (IDS, IDS) for each in batched(ids, 6)]  # other steps of the same examples
+    assert epochs(run_of([smaller]), reference) == {1: 1, 2: 1, 3: 1, 4: 1, 5: 2, 6: 2, 7: 2, 8: 2}
+    lacking = [each for ids in (IDS[:18], IDS[:18]) for each in batched(ids, 6)][:4]  # other examples
+    assert epochs(run_of([lacking]), reference) == {1: 1, 2: 1, 3: 1, 4: 2}
 
 
 def test_an_example_that_moved_to_another_epoch_is_found_there() -> None:

@@ -25,9 +25,8 @@ class _ShardedByFiles:
             return
         text = (
             f"the {workers} workers took turns at {len(lengths)} consecutive pieces of the reference's order, of "
-            f"{', '.join(map(str, lengths[:8]))}{', ...' if len(lengths) > 8 else ''} examples, as when each reads "
-            "every "
-            f"{workers}th file. Over an epoch each example was consumed once; the steps differ from those on one "
+            f"{', '.join(map(str, lengths[:8]))}{', ...' if len(lengths) > 8 else ''} examples, as when each reads one "
+            f"file in {workers}. Over an epoch each example was consumed once; the steps differ from those on one "
             "device, and with them the numbers. That is how AutoShardPolicy.FILE and AUTO split files. To train with "
             "the same batches everywhere use tf.data.experimental.AutoShardPolicy.DATA."
         )
