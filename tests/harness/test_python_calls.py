@@ -1,6 +1,10 @@
 """Python that replicas call: what it draws is the run's, and what it computes is judged."""
 
+from __future__ import annotations
+
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,34 +26,36 @@ RUN = [[ROWS[:1] - 5.0], [ROWS[1:] + 5.0]]
         pytest.param(lambda rows: next(TURNS), True, id="ends"),
     ],
 )
-def test_called_again(function, draws):
+def test_called_again(function: Callable[..., Any], draws: bool) -> None:
     """What is no function of its arguments draws; a mean over the rows of one replica is a function of them."""
     call = PythonCall(function, is_eager=False, inputs=[None])
     own = [function(ROWS)]
     assert call.draws(own, RUN, [ROWS]) is draws
 
 
-def test_a_coin():
+def test_a_coin() -> None:
     """What falls alike by chance is called more than once."""
     turns = itertools.chain([1, 1, 1, 0], itertools.repeat(1))
-    call = PythonCall(lambda: np.int64(next(turns)), is_eager=False, inputs=[])
-    assert call.draws([np.int64(1)], [[np.int64(0)], [np.int64(1)]], [])
+    call = PythonCall(lambda: np.array(next(turns)), is_eager=False, inputs=[])
+    assert call.draws([np.array(1)], [[np.array(0)], [np.array(1)]], [])
 
 
-def test_not_called_where_the_run_has_the_same():
+def test_not_called_where_the_run_has_the_same() -> None:
     """A right function is not called once more, which a program could see."""
-    calls = []
+    calls: list[Any] = []
     call = PythonCall(calls.append, is_eager=False, inputs=[None])
     assert not call.draws([ROWS], [[ROWS[:1]], [ROWS[1:] * np.float32(1 + 1e-6)]], [ROWS])
     assert not calls
 
 
-def test_not_called_without_its_arguments():
+def test_not_called_without_its_arguments() -> None:
     """Of what takes more than tensors nobody knows."""
     assert PythonCall(len, is_eager=False, inputs=None).draws([ROWS], RUN, [])
 
 
-def _train(strategy, record, change, *, eager=False, of_loss=False):
+def _train(
+    strategy: Any, record: Any, change: Callable[..., Any], *, eager: bool = False, of_loss: bool = False
+) -> None:
     """A linear model whose rows, or whose products, go through Python."""
     import tensorflow as tf
 
@@ -59,11 +65,11 @@ def _train(strategy, record, change, *, eager=False, of_loss=False):
         weights = tf.Variable(tf.zeros((5, 1)), name="weights")
     call = tf.py_function if eager else tf.numpy_function
 
-    def through(values):
+    def through(values: Any) -> Any:
         found = call(lambda given: np.float32(change(given)), [values], tf.float32)
         return tf.ensure_shape(found, values.shape)
 
-    def replica(given):
+    def replica(given: Any) -> None:
         target = tf.reduce_sum(given, 1, keepdims=True) + 1.0
         with tf.GradientTape() as tape:
             if of_loss:
@@ -80,35 +86,35 @@ def _train(strategy, record, change, *, eager=False, of_loss=False):
         record.step(variables=[weights])
 
 
-def noise_of_each_worker(strategy, record):
+def noise_of_each_worker(strategy: Any, record: Any) -> None:
     """Right: each worker draws numbers of its own."""
     task = getattr(strategy.cluster_resolver, "task_id", 0)
     generator = np.random.default_rng(task or 0)
     _train(strategy, record, lambda given: given + generator.normal(size=given.shape))
 
 
-def mean_of_each_replica(strategy, record):
+def mean_of_each_replica(strategy: Any, record: Any) -> None:
     """Wrong: the rows of one replica are centred by their own mean."""
     _train(strategy, record, lambda given: given - given.mean(0))
 
 
-def mean_in_a_py_function(strategy, record):
+def mean_in_a_py_function(strategy: Any, record: Any) -> None:
     """Wrong as well, by tensors."""
     _train(strategy, record, lambda given: given.numpy() - given.numpy().mean(0), eager=True)
 
 
-def mean_behind_python(strategy, record):
+def mean_behind_python(strategy: Any, record: Any) -> None:
     """Wrong: means over replicas' rows are added, of what a `tf.py_function` gives whose gradient is taken."""
     _train(strategy, record, lambda product: product * 2.0, of_loss=True)
 
 
-def test_noise_of_each_worker_is_right():
+def test_noise_of_each_worker_is_right() -> None:
     """One device has the noise that the workers drew."""
     assert verify(noise_of_each_worker, strategy="multi_worker-2").consistent
 
 
 @pytest.mark.parametrize("program", [mean_of_each_replica, mean_in_a_py_function, mean_behind_python])
-def test_computing_is_judged(program):
+def test_computing_is_judged(program: Callable[..., None]) -> None:
     """A mistake is found where Python makes it, and where a gradient goes through Python."""
     verdict = verify(program, strategy="mirrored-2")
     assert [each.law for each in verdict.judgements if each.status == "broken"] == ["variables_match_reference"], (

@@ -94,6 +94,28 @@ def test_a_disk_is_not_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert reader.steps == 0
 
 
+@pytest.mark.parametrize(
+    ("shapes", "axes"),
+    [
+        pytest.param([((4, 5), (4, 5)), ((2, 5), (2, 5))], set(), id="a last batch"),
+        pytest.param([((4, 5), (4, 5)), ((1, 5), (0, 5))], set(), id="a last row"),
+        pytest.param([((4, 5), (4, 5)), ((4, 5), (0, 5))], {0}, id="the end of one replica's files"),
+        pytest.param([((4, 5), (4, 3))], {1}, id="padded by each"),
+    ],
+)
+def test_axes_whose_sizes_one_device_cannot_rely_on(
+    tmp_path: Path, shapes: list[tuple[tuple[int, int], ...]], axes: set[int]
+) -> None:
+    """Its graph is built for a step, and serves others."""
+    writer, place = EvidenceWriter(tmp_path / "steps"), StepPlace(GIVEN, 0, 1)
+    for index, given in enumerate(shapes, start=1):
+        writer.begin(index)
+        stored = [(writer.put(np.zeros(shape, np.float32)),) for shape in given]
+        passed = tuple(PlaceValue(place, replica, arrays) for replica, arrays in enumerate(stored))
+        writer.publish(StepEvidence(index, (), passed))
+    assert RunEvidence([Segment((str(tmp_path / "steps"),))]).uneven_axes(place, 0) == axes
+
+
 # ---------------------------------------------------------------------- a run in parts
 
 

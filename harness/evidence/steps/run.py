@@ -111,12 +111,12 @@ class RunStep:
                     if all(shapes):
                         yield tuple(shape[0] for shape in shapes)
 
-    def uneven_axes(self) -> Iterator[tuple[StepPlace, int, int]]:
-        """Where replicas were given batches of other sizes than each other: place, array of it, and axis."""
+    def given_shapes(self) -> Iterator[tuple[tuple[StepPlace, int], list[tuple[int, ...]]]]:
+        """For each place, and array of it, the shapes that the replicas were given."""
         for place in (each for each in self._passed if each.kind == GIVEN):
             for found in zip(*self.replicas(place), strict=False):
                 for part, arrays in enumerate(zip(*(passed.arrays for _, passed in found), strict=False)):
-                    yield from ((place, part, axis) for axis in _uneven([array.shape for array in arrays]))
+                    yield (place, part), [array.shape for array in arrays]
 
     @property
     def is_given(self) -> bool:
@@ -178,7 +178,7 @@ class RunEvidence:
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = [(each, [EvidenceReader(folder) for folder in each.folders]) for each in segments]
         self._looked_at = 0
-        self._uneven: set[tuple[StepPlace, int, int]] = set()
+        self._shapes: dict[tuple[StepPlace, int], list[list[tuple[int, ...]]]] = {}
 
     @property
     def is_there(self) -> bool:
@@ -205,7 +205,8 @@ class RunEvidence:
     def uneven_axes(self, place: StepPlace, part: int) -> set[int]:
         """Axes along which replicas were given batches of other sizes in some step, as where each pads its own.
 
-        Of a run that goes on it is known from the steps that are there by now.
+        That of rows is one where the data of a replica has ended, and another one is given a whole batch. Of a run that
+        goes on it is known from the steps that are there by now.
 
         Args:
             place: of the batches.
@@ -216,8 +217,9 @@ class RunEvidence:
             if not step.is_there:
                 break
             self._looked_at += 1
-            self._uneven.update(step.uneven_axes())
-        return {axis for where, which, axis in self._uneven if (where, which) == (place, part)}
+            for where, shapes in step.given_shapes():
+                self._shapes.setdefault(where, []).append(shapes)
+        return set(_uneven(self._shapes.get((place, part), [])))
 
     def step(self, index: int) -> RunStep:
         """A step of the whole, from 1; of a run that goes on when nothing will be added to it.
@@ -236,11 +238,14 @@ class RunEvidence:
         return RunStep(index, number, [(reader, step) for reader in readers if (step := reader.step(own)) is not None])
 
 
-def _uneven(shapes: Sequence[tuple[int, ...]]) -> Iterator[int]:
-    """The axes, but for that of rows, along which not all are as long."""
-    if len({len(shape) for shape in shapes}) == 1:
-        sizes = enumerate(zip(*shapes, strict=True))
-        yield from (axis for axis, each in sizes if axis and len(set(each)) > 1)
+def _uneven(steps: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[int]:
+    """The axes along which not all shapes of a step are as long; that of rows if one has none and another most."""
+    rows = max((shape[0] for shapes in steps for shape in shapes if shape), default=0)
+    for shapes in steps:
+        if len({len(shape) for shape in shapes}) == 1:
+            for axis, sizes in enumerate(zip(*shapes, strict=True)):
+                if {0, rows} <= set(sizes) if axis == 0 else len(set(sizes)) > 1:
+                    yield axis
 
 
 def lead(folders: Sequence[str]) -> int:
