@@ -13,6 +13,9 @@ from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
 from harness.judging.conditions import DRAWN_DATA
 from harness.judging.drawn_data import (
+    FIXED,
+    NATIVE,
+    comes_again,
     draws_in_data,
     is_of_examples,
     is_settled,
@@ -73,7 +76,7 @@ def by_drawn_data(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
                     return _unless_drawn(again, verdict, other)
                 if fixed.outcome == "inconsistent":
                     fixed = again.judged(other, fixed.tasks, diagnose=True)
-                return with_data_of(verdict, fixed)
+                return with_data_of(verdict, fixed, FIXED)
     return _unless_drawn(attempt, verdict, reference)
 
 
@@ -82,5 +85,21 @@ def _unless_drawn(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
     with contextlib.suppress(LockstepError):  # then nobody knows
         if (why := not_drawn(reference.trace, attempt.drawn_apart())) is not None:
             others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
-            return dataclasses.replace(verdict, conditions=others, abstained=why)
+            verdict = dataclasses.replace(verdict, conditions=others)
+            if (native := _read_by_one_replica(attempt, verdict, reference)) is not None and comes_again(native):
+                return with_data_of(verdict, native, NATIVE)
+            return dataclasses.replace(verdict, abstained=why)
     return verdict
+
+
+def _read_by_one_replica(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict | None:
+    """What a script says of a run's examples that is told of one replica, where its reference is told of several.
+
+    By that number a script may take a worker's share of its files, so that its reference reads no other one.
+    """
+    script, told = attempt.program.script, reference.trace.clients[0].counters.stand_ins
+    if script is None or not told:
+        return None
+    steps = max(len(each.seen) for each in attempt.first.clients)
+    one = dataclasses.replace(attempt, program=attempt.program.natively(steps))
+    return one.by(attempt.asked.venue(attempt.case), verdict.tasks)[0]

@@ -92,6 +92,7 @@ def test_what_matters_most_runs_first() -> None:
     assert in_order(names, "multiworker") == [names[1], names[4], names[0], names[2], names[3]]
 
 
+@pytest.mark.full
 def test_a_test_that_was_interrupted_has_not_passed(tmp_path: Path) -> None:
     """JUnit's file would name it for its setup, without a failure."""
     (tmp_path / "x_test.py").write_text("def test_1(): pass\n\ndef test_2(): raise KeyboardInterrupt\n")

@@ -19,9 +19,10 @@ _EXAMPLES = "examples_match_reference"
 _DATA = (_EXAMPLES, "rows_whole", "examples_in_turn")
 _SIGMAS = 4.0
 _OTHER = "the run was given examples that one device is not given"
-_FIXED = (
+FIXED = (
     "which examples replicas are given was judged by another run, in which all datasets draw one and the same number"
 )
+NATIVE = "which examples replicas are given was judged by what the script reads that is told of one replica"
 
 
 def is_of_examples(verdict: Verdict) -> bool:
@@ -43,14 +44,19 @@ def _is_wrong(fixed: Verdict) -> bool:
     return any(law.law in _DATA and law.status == "broken" for law in fixed.judgements)
 
 
-def with_data_of(verdict: Verdict, fixed: Verdict) -> Verdict:
-    """A verdict with what that on a run with fixed draws says of its examples."""
+def comes_again(verdict: Verdict) -> bool:
+    """Whether examples came again before others had come once."""
+    return any(law.law == "examples_in_turn" and law.status == "broken" for law in verdict.judgements)
+
+
+def with_data_of(verdict: Verdict, fixed: Verdict, note: str) -> Verdict:
+    """A verdict with what another one, such as that on a run with fixed draws, says of its examples."""
     if not _is_wrong(fixed):
         return verdict
     known = {law.law: law for law in fixed.judgements if law.law in _DATA}
     laws = tuple(known.get(law.law, law) for law in verdict.judgements)
     more = tuple(law for name, law in known.items() if all(name != each.law for each in verdict.judgements))
-    told = dataclasses.replace(verdict, judgements=(*laws, *more), notes=(*verdict.notes, _FIXED))
+    told = dataclasses.replace(verdict, judgements=(*laws, *more), notes=(*verdict.notes, note))
     return dataclasses.replace(told, explanation=fixed.explanation, closest=fixed.closest, ledger=fixed.ledger)
 
 

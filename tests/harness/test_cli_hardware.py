@@ -48,6 +48,7 @@ def test_without_a_compiler_a_simulated_gpu_is_missing_hardware(train: Path) -> 
     building.library.cache_clear()
 
 
+@pytest.mark.full
 def test_without_a_compiler_tests_are_skipped_or_fail(train: Path, session: Session) -> None:
     """The skip has the reason, and under --require-hardware it is a failure."""
     tests = 'import pytest\n@pytest.mark.strategies("mirrored-2")\ndef test_training(strategy): pass\n'

@@ -65,6 +65,7 @@ def test_a_dry_run_says_which_task_is_where() -> None:
     assert hosts == ["m1", "m0"]
 
 
+@pytest.mark.full
 def test_a_job_over_machines_ends_and_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its directory has logs and journal as of a local run, and where it ran."""
     (tmp_path / "prog.sh").write_text("echo $LOCKSTEP_TASK on $MACHINE\n")

@@ -123,6 +123,7 @@ def _compare(*arguments: str) -> tuple[int, str]:
     return result.return_value, result.stdout
 
 
+@pytest.mark.full
 def test_one_command_runs_both_and_keeps_them(tmp_path: Path) -> None:
     """A wrong program differs where it has several replicas; what was kept can be compared again."""
     (tmp_path / "train.py").write_text(TRAIN)

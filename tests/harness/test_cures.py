@@ -79,6 +79,7 @@ def test_a_cure_is_shown_and_the_file_is_as_it_was(train: Path) -> None:
     assert _verify(f"{train}:train")[0] == 0
 
 
+@pytest.mark.full
 def test_a_cure_is_written_where_that_is_asked_for(train: Path) -> None:
     """It is what the verified copy had; JSON has the diff, and the culprit with its keys."""
     line = next(number for number, each in enumerate(train.read_text().splitlines(), 1) if "loss = " in each)

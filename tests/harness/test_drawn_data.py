@@ -10,7 +10,7 @@ import pytest
 
 from harness import Program, verify
 from harness.judging.conditions import DRAWN_DATA, ORDER, Condition
-from harness.judging.drawn_data import is_settled, with_data_of
+from harness.judging.drawn_data import FIXED, is_settled, with_data_of
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 
@@ -156,7 +156,7 @@ def test_a_run_with_fixed_draws_settles_examples_unless_it_has_others_too() -> N
     assert is_settled(_verdict(held, code=ORDER))
     assert is_settled(_verdict(broken))
     verdict = _verdict(held, loss)
-    assert with_data_of(verdict, _verdict(held, wrong_loss, code=ORDER)) == verdict
-    found = with_data_of(verdict, _verdict(broken, wrong_loss))
+    assert with_data_of(verdict, _verdict(held, wrong_loss, code=ORDER), FIXED) == verdict
+    found = with_data_of(verdict, _verdict(broken, wrong_loss), FIXED)
     assert found.judgements == (broken, loss)
-    assert with_data_of(_verdict(loss), _verdict(broken)).judgements == (loss, broken)
+    assert with_data_of(_verdict(loss), _verdict(broken), FIXED).judgements == (loss, broken)

@@ -180,6 +180,7 @@ def test_a_script_is_followed(said_of: Any, tmp_path: Path, monkeypatch: pytest.
     assert not (tmp_path / "model.keras").exists()
 
 
+@pytest.mark.full
 def test_of_a_function_that_writes_files_it_is_made_again(
     said_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ def test_a_right_program_under_parameter_servers_is_right_on_a_machine_with_gpus
     assert verdict.accelerators.keys() == {"worker:0"}
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("simulated_gpu")
 def test_a_hidden_gpu_does_not_count_for_nccl(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two replicas would share the one that is left, which NCCL refuses; so they are refused before anything starts."""

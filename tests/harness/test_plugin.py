@@ -249,6 +249,7 @@ def test_nameless(strategy): pass
 """
 
 
+@pytest.mark.full
 def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytester: pytest.Pytester) -> None:
     """A skip says what is needed and what there is; under --require-hardware it is a failure; a typo is an error."""
     result = session(HARDWARE)
@@ -306,6 +307,7 @@ def test_a_session_can_give_each_task_a_host(session: Session) -> None:
     result.stdout.fnmatch_lines(["SKIPPED*needs network=loopback, and this session has network=namespaces"])
 
 
+@pytest.mark.full
 def test_a_machine_without_hosts_says_so(session: Session) -> None:
     """What requires them is skipped with the reason, or fails under --require-hardware; the rest has loopback."""
     body = NETWORK.format(why="needs veth", name=socket.gethostname())
@@ -323,6 +325,7 @@ def test_a_session_that_cannot_have_hosts_does_not_begin(session: Session, pytes
     result.stderr.fnmatch_lines(["*--network=namespaces cannot be had on this machine: needs veth; see*doctor*"])
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("registry")
 def test_known_issues_are_strict_both_ways_also_under_xdist(session: Session, pytester: pytest.Pytester) -> None:
     """The exact symptom is xfailed; another failure fails; none fails as fixed upstream; xdist changes nothing.

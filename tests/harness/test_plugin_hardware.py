@@ -31,6 +31,7 @@ def test_one_is_simulated(): pass
 """
 
 
+@pytest.mark.full
 def test_a_session_that_was_to_run_on_gpus_and_did_not_has_failed(session: Session) -> None:
     """Every test may have passed; the matrix says what the tasks themselves computed on."""
     strict = ("--hardware=gpu", "--require-hardware", "-k", "training")

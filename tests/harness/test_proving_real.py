@@ -183,6 +183,7 @@ def test_of_parameter_servers_nothing_is_claimed() -> None:
     assert prove(_right, "parameter_server-1w1p").status == "open"
 
 
+@pytest.mark.full
 def test_rules_hold_for_operations_of_tensorflow() -> None:
     """Convolutions, pools, biases, entropies and normalisations, on uneven and empty shards; and what is heard."""
     # With oneDNN's kernels, which depend on the CPU, a convolution of no rows is wrong: a known issue of its own.

@@ -90,6 +90,33 @@ for number, batch in enumerate(strategy.experimental_distribute_dataset(data)):
         optimizer.learning_rate.assign(0.02)
 """
 
+_OWN_FILES = """
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+rank = strategy.cluster_resolver.task_id
+starts = [10 * k for k in range(8)][rank :: strategy.num_replicas_in_sync]  # as names of files are shared out
+data = tf.data.Dataset.from_tensor_slices(tf.constant(starts)).flat_map(
+    lambda start: tf.data.Dataset.range(tf.cast(start, tf.int64), tf.cast(start, tf.int64) + 4)
+)
+data = data.map(lambda k: tf.cast(tf.stack([k, k + 1]), tf.float32) / 100).batch(8)
+options = tf.data.Options()
+options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.OFF
+data = strategy.experimental_distribute_dataset(data.with_options(options))
+with strategy.scope():
+    w = tf.Variable(tf.ones((2, 1)), name="w")
+
+def replica_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(tf.square(batch @ w - 1)[:, 0], global_batch_size=8)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+step = tf.function(lambda batch: strategy.run(replica_step, args=(batch,)))
+for _ in range(3):
+    for batch in data:
+        step(batch)
+"""
+
 
 def _verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, **asked: Any) -> Any:
     (tmp_path / "train.py").write_text(script)
@@ -138,3 +165,14 @@ def test_shares_by_the_number_that_the_resolver_knows(tmp_path: Path, monkeypatc
     verdict = _verified(tmp_path, monkeypatch, script, explain=False)
     assert verdict.outcome == "consistent", str(verdict)
     assert [each.code for each in verdict.conditions] == ["own_shares"]
+
+
+@pytest.mark.parametrize(("policy", "outcome"), [("OFF", "consistent"), ("DATA", "inconsistent")])
+def test_files_that_each_worker_takes_by_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, outcome: str
+) -> None:
+    """By the number of replicas, of which the reference is told: a script that is told of one reads all of them."""
+    verdict = _verified(tmp_path, monkeypatch, _OWN_FILES.replace("AutoShardPolicy.OFF", f"AutoShardPolicy.{policy}"))
+    assert verdict.outcome == outcome, str(verdict)
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    assert ("examples_in_turn" in broken) is (policy == "DATA"), str(verdict)

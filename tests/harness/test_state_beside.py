@@ -51,6 +51,7 @@ def test_the_line_that_moves_each_copy_by_its_own_examples_is_named() -> None:
     assert verdict.culprit.source.endswith("# its own copy")
 
 
+@pytest.mark.full
 def test_a_training_that_places_its_work_itself_is_judged_by_what_it_computes() -> None:
     """Two devices divide it, and no replica runs: that is a condition, and what is wrong is wrong."""
     right = verify(pipeline(devices=2), "mirrored-2", explain=False, prove=False)

@@ -51,6 +51,7 @@ def test_everything_in_a_graph_is_seen(tmp_path: Path) -> None:
     assert looking <= 2  # of the six and more that are in the function itself, by their device
 
 
+@pytest.mark.full
 def test_arguments_are_seen(tmp_path: Path) -> None:
     """Those of a function that Python calls are there before its graph has what keeps operations in their order."""
     watched, _ = _watched(tmp_path)

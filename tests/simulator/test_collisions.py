@@ -51,6 +51,7 @@ with Cluster(Topology(worker=2), preload=(), timeout=60) as cluster:
 """
 
 
+@pytest.mark.full
 def test_ten_clusters_from_ten_processes_at_once_never_collide() -> None:
     """Each task binds its own port and hears its own peer, never a stranger's."""
     command = [sys.executable, "-c", _SCRIPT]

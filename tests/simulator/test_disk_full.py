@@ -31,6 +31,7 @@ def test_every_write_fails_until_the_room_is_back(tmp_path: Path) -> None:
     assert found["left"] == []
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("mounts")
 def test_a_large_file_system_is_not_filled(tmp_path: Path) -> None:
     """Filling it would take the room from everybody: the run fails and says how much is free."""

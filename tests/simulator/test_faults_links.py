@@ -65,6 +65,7 @@ def test_a_delay_that_was_not_put_in_force_is_found_under_jitter_that_looks_like
         _on_this_link(tmp_path, Link(**LINK, jitter="40ms", jitter_kind="pareto"), Delay(**AT, delay="5ms", until=5))
 
 
+@pytest.mark.full
 def test_jitter_that_was_not_put_in_force_is_found_on_a_link_with_a_delay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

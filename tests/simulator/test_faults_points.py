@@ -41,6 +41,7 @@ def _run(plan: FaultPlan, tmp_path: Path, **options: Any) -> RunResult:
         return cluster.run(_save_twice, str(tmp_path / "work"))
 
 
+@pytest.mark.full
 def test_the_points_of_a_task_are_noted(tmp_path: Path) -> None:
     """With `points` the journal has each of them with what is done there, though no fault is planned."""
     result = _run(FaultPlan(points=True, files=str(tmp_path / "work")), tmp_path)

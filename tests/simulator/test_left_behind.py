@@ -113,6 +113,7 @@ def _comes_back(topology: Topology, steps: bool, seconds: float, folder: Path) -
         assert run.join()["worker:1"].incarnation == 1
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("impatient")
 def test_who_may_go_on_alone_is_not_failed(tmp_path: Path) -> None:
     """Workers with parameter servers train one by one, and of a program without steps nobody knows what it waits for;

@@ -30,6 +30,7 @@ def _cluster(**options: Any) -> Cluster:
     return Cluster(Topology(worker=2), preload=(), timeout=60, machines=TWO, **options)
 
 
+@pytest.mark.full
 def test_links_are_counted_by_the_relay_of_who_connects(tmp_path: Path) -> None:
     """Both directions; and a link with a delay has it from the first connection on, there and back."""
     with _cluster(relay=True) as cluster:
@@ -88,6 +89,7 @@ def test_faults_of_links_are_put_in_force_and_proved(fault: Fault, said: str, tm
     assert result["worker:1"].steps == 30
 
 
+@pytest.mark.full
 def test_a_fault_of_a_link_without_traffic_is_none(tmp_path: Path) -> None:
     """As on one machine: nothing came by while it was in force."""
     plan = plan_of(Delay(src="worker:2", dst="worker:0", time="10ms", delay="30ms", duration="100ms"))

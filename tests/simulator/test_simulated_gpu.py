@@ -95,6 +95,7 @@ def test_tf32_is_on_where_that_is_asked_for() -> None:
     assert result.devices == ("GPU 0: SIMULATED GPU 0 (host memory, CPU kernels), TF32 on",)
 
 
+@pytest.mark.full
 @pytest.mark.usefixtures("two")
 def test_a_gpu_is_split_and_its_parts_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three replicas on two GPUs split the first one, into devices that each have memory of their own."""

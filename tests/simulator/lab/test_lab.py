@@ -265,6 +265,7 @@ def test_a_driver_that_is_killed_leaves_no_task_on_any_machine(two: Lab) -> None
     assert all(float(path.read_text()) - killed < 3 for path in alive)
 
 
+@pytest.mark.full
 def test_links_have_their_conditions_between_machines(two: Lab, tmp_path: Path) -> None:
     """Each relay is on its machine, where a probe is made and tasks connect to it; what both count is added up.
 
