@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,6 +13,8 @@ from harness.errors import NothingObserved
 from harness.evidence.parts import TRACES
 from harness.evidence.uses import Used, read_uses
 from harness.judging.known_issues import KnownIssue, concerning
+from harness.judging.verdict import Verdict
+from harness.phases import phase
 from harness.recording.library_uses import run_noting
 from harness.run_directory import opened_run
 from harness.running.clients import client_of
@@ -19,7 +22,7 @@ from harness.running.observe import check_hardware, run_once
 from harness.running.script_checks import ready
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator import RunFailed
+from simulator import LockstepError, RunFailed
 
 _SEED = 20
 
@@ -104,6 +107,27 @@ def audit(program: Program, case: StrategyCase, *, timeout: float = 120.0, seed:
         used = read_uses(directory / TRACES)
     met = tuple(Met(issue, places) for issue in issues if (places := _places(issue, used)) is not None)
     return Audit(under_test.name, case.name, met, len(issues), failure)
+
+
+def met_with(verdict: Verdict, program: Program, case: StrategyCase, *, timeout: float) -> tuple[Met, ...]:
+    """The known defects that break just the laws that a verdict finds broken, where no rule and no line explains it.
+
+    The program is run once more for it. What it does wrong by itself may look the same.
+    """
+    if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.culprit is not None:
+        return ()
+    shown = [each for each in concerning([case.name], case.hardware) if each.meets and _breaks_the_same(each, verdict)]
+    if not shown:
+        return ()
+    phase("running it once more, for known defects that it meets")
+    with contextlib.suppress(LockstepError):  # then nobody knows
+        return tuple(each for each in audit(program, case, timeout=timeout).met if each.issue in shown)
+    return ()
+
+
+def _breaks_the_same(issue: KnownIssue, verdict: Verdict) -> bool:
+    symptom = issue.symptom_here
+    return bool(symptom.laws) and symptom.rule is None and symptom.fits_verdict(verdict)
 
 
 def _places(issue: KnownIssue, used: Sequence[Used]) -> tuple[str, ...] | None:

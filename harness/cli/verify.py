@@ -37,6 +37,7 @@ from simulator import UsageError
 
 if TYPE_CHECKING:
     from harness.judging.diagnostics.formats import ReportedVerdict
+    from harness.judging.known_issues import KnownIssue
     from harness.judging.verdict import Verdict
     from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
@@ -336,6 +337,7 @@ def _one(
     show_verdict(verdict, options["form"], verbose=options["verbose"])
     if options["form"] == TEXT:
         _show_known(verdict, case)
+        _show_met(verdict, program, case, timeout=options["timeout"])
     code = Exit.INCONSISTENT if verdict.denied else of_outcome(verdict.outcome)
     plain = verdict.to_json()
     if options["fix"] and verdict.outcome == "inconsistent":
@@ -367,8 +369,20 @@ def _show_known(found: LockstepError | Verdict, case: StrategyCase, *, err: bool
     from harness.judging.known_issues import shown_by
 
     for issue in shown_by(found, case.name):
-        cause = f"{issue.id}: {issue.summary} ({issue.reference}); {issue.way_out}"
-        show(f"may be the cause, if the program does this: known issue {cause}", err=err)
+        show(f"may be the cause, if the program does this: {_known(issue)}", err=err)
+
+
+def _show_met(verdict: Verdict, program: Program, case: StrategyCase, *, timeout: float) -> None:
+    """Known defects that the program meets, of which one may be why a verdict that nothing explains is inconsistent."""
+    from harness.audits import met_with
+
+    for met in met_with(verdict, program, case, timeout=timeout):
+        places = f" at {', '.join(met.places)}" if met.places else ""
+        show(f"may be the cause, which the program meets{places}: {_known(met.issue)}")
+
+
+def _known(issue: KnownIssue) -> str:
+    return f"known issue {issue.id}: {issue.summary} ({issue.reference}); {issue.way_out}"
 
 
 def _tasks(error: RunFailed) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 from pathlib import Path
@@ -11,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.audits import Audit, Met, audit
+from harness import verify
+from harness.audits import Audit, Met, audit, met_with
 from harness.evidence.uses import Use, Used, read_uses, write_uses
 from harness.judging.known_issues import registry
 from harness.recording.library_uses import _noting
@@ -113,6 +115,29 @@ def test_a_script_meets_what_it_uses(tmp_path: Path) -> None:
         "keras3-clip-before-reduction": ("train.py:10",),
         "keras3-same-random-numbers": ("train.py:8",),
     }
+
+
+def weighted(strategy: Any, record: Any) -> None:
+    """Three replicas whose examples weigh differently, and what `fit` gives callbacks."""
+    import keras
+    import tensorflow as tf
+
+    with strategy.scope():
+        model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(keras.optimizers.SGD(0.1), "mse", weighted_metrics=["mse"])
+    rows = tf.random.stateless_normal((12, 2), (1, 2))
+    data = tf.data.Dataset.from_tensor_slices((rows, rows[:, :1] ** 2, tf.range(1.0, 13.0))).batch(6)
+    model.fit(data, verbose=0, callbacks=[record.keras_callback(model)])
+
+
+@pytest.mark.full
+def test_what_nothing_explains_may_be_a_defect_that_the_program_meets() -> None:
+    """It is run once more for it, and the defect has to break just the laws that are broken."""
+    program, case = Program.of(weighted), strategy_case("mirrored-3")
+    verdict = verify(weighted, "mirrored-3", explain=False, prove=False)
+    met = met_with(verdict, program, case, timeout=60)
+    assert [each.issue.id for each in met] == ["keras3-fit-batch-logs"], str(verdict)
+    assert met_with(dataclasses.replace(verdict, judgements=()), program, case, timeout=60) == ()
 
 
 @pytest.mark.full

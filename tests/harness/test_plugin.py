@@ -328,10 +328,7 @@ def test_a_session_that_cannot_have_hosts_does_not_begin(session: Session, pytes
 @pytest.mark.full
 @pytest.mark.usefixtures("registry")
 def test_known_issues_are_strict_both_ways_also_under_xdist(session: Session, pytester: pytest.Pytester) -> None:
-    """The exact symptom is xfailed; another failure fails; none fails as fixed upstream; xdist changes nothing.
-
-    `report_row` fills tables of the report, in one order whatever process a row came from, each row once.
-    """
+    """The exact symptom is xfailed; another failure fails; none fails as fixed upstream; xdist changes nothing."""
     matrices = []
     for options in ((), ("-n", "2")):
         result = session(KNOWN, "--lockstep-out=out", *options)
