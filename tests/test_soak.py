@@ -141,6 +141,7 @@ def test_a_datagram_that_a_late_receiver_has_no_room_for_is_not_the_links_loss(t
         assert received(ours, tmp_path, 1000) < 1000
 
 
+@pytest.mark.full
 def test_a_case_is_carried_out() -> None:
     """A real run of a program that leaves a daemon without an environment: nothing is left, and it has ended well.
 

@@ -36,6 +36,7 @@ def _search(*arguments: str) -> Result:
     return CliRunner().invoke(_lockstep, ["search", *arguments], standalone_mode=False, catch_exceptions=False)
 
 
+@pytest.mark.full
 def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tmp_path: Path) -> None:
     """Exit code 1; what is written fails for as long as the defect is there, and passes when it is not."""
     page = tmp_path / "page.html"

@@ -51,7 +51,7 @@ def test_wrong(strategy):
 """
 
 
-@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("options", [(), pytest.param(("-n", "1"), marks=pytest.mark.full)], ids=["alone", "xdist"])
 def test_of_a_test_that_is_run_again_the_last_time_counts(
     options: tuple[str, ...], session: Session, pytester: pytest.Pytester
 ) -> None:

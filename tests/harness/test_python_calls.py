@@ -113,7 +113,9 @@ def test_noise_of_each_worker_is_right() -> None:
     assert verify(noise_of_each_worker, strategy="multi_worker-2").consistent
 
 
-@pytest.mark.parametrize("program", [mean_of_each_replica, mean_in_a_py_function, mean_behind_python])
+@pytest.mark.parametrize(
+    "program", [pytest.param(mean_of_each_replica, marks=pytest.mark.full), mean_in_a_py_function, mean_behind_python]
+)
 def test_computing_is_judged(program: Callable[..., None]) -> None:
     """A mistake is found where Python makes it, and where a gradient goes through Python."""
     verdict = verify(program, strategy="mirrored-2")

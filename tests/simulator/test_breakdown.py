@@ -39,7 +39,7 @@ def disk(mounts: None) -> Iterator[Path]:
         yield Path(directory) / "disk"
 
 
-@pytest.mark.parametrize("when", ["start", "later"])
+@pytest.mark.parametrize("when", ["start", pytest.param("later", marks=pytest.mark.full)])
 def test_a_full_temporary_directory_is_one_clear_error(when: str, disk: Path) -> None:
     """Without a timeout, and whether the room ends before the tasks start or while they train; nothing is left."""
     found = call_on_small_disk("tests.simulator._full_disk", disk, 4 * 2**20, when, timeout=60)

@@ -58,7 +58,7 @@ def _stands(count: int) -> None:
     "fault",
     [
         Slow("worker:1", step=3, per_step="1ms"),  # waits for another step
-        Nan("worker:1", step=4, target="gradient"),  # for a gradient
+        pytest.param(Nan("worker:1", step=4, target="gradient"), marks=pytest.mark.full),  # for a gradient
         pytest.param(Preempt("worker:1", step=3, grace="1h"), marks=pytest.mark.full),  # for an end within the grace
         Kill("worker:1", log="never"),  # for its trigger
         # Of what follows only the undoing is left to wait for, as of the first.

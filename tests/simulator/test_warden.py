@@ -133,7 +133,9 @@ def test_a_daemon_without_a_mark_ends_with_a_killed_parent(tmp_path: Path) -> No
     eventually(lambda: not _daemons(number), "the daemon to end")
 
 
-@pytest.mark.parametrize("killed", ["forkserver", "lower adopter", "upper adopter"])
+@pytest.mark.parametrize(
+    "killed", ["forkserver", *(pytest.param(f"{each} adopter", marks=pytest.mark.full) for each in ("lower", "upper"))]
+)
 def test_a_daemon_without_a_mark_ends_with_a_killed_forkserver(killed: str, tmp_path: Path) -> None:
     """Or with one of its two adopters: the other one has the daemon then, and ends it. So it does the task."""
     number, there, server = _number(), tmp_path / "there", Forkserver(())
