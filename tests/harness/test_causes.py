@@ -83,6 +83,13 @@ def _twice_by_slices(workers: int) -> Case:
     return _case(list(shards))
 
 
+def _twice_by_files(workers: int) -> Case:
+    """A slice of each batch of a worker's own files, of four examples each."""
+    files = batched(range(16 * workers), 4)
+    own = [[key for file in files[k::workers] for key in file] for k in range(workers)]
+    return _case([sliced(own[k], BATCH, workers)[k] for k in range(workers)], list(range(16 * workers)))
+
+
 def _after_batch(workers: int) -> Case:
     """Whole batches in turn; with 5 batches the workers run out at different steps."""
     ids = [*IDS, *range(200, 212)]
@@ -193,6 +200,7 @@ CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_count_of_replicas, "shard_count_wrong", "examples_missing"),
     (_twice, "sharded_twice", "examples_missing"),
     (_twice_by_slices, "sharded_twice", "examples_missing"),
+    (_twice_by_files, "sharded_twice", "examples_missing"),
     (_after_batch, "shard_after_batch", "global_batch_per_replica"),
     (_not_divided, "batch_not_divided", "global_batch_per_replica"),
     (_times_replicas, "batch_times_replicas", "global_batch_per_replica"),
