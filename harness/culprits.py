@@ -24,6 +24,7 @@ from harness.judging.culprit import (
     NoCulprit,
     WrongReport,
     average_culprit,
+    closure_culprit,
     draw_culprit,
     find_culprit,
     layout_culprit,
@@ -121,6 +122,10 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         told := average_of_one_replica(read_parts(directory).last)
     ):
         return verdict.seen(Looked(average_culprit(told[0]), None, 0.0))
+    if first is None and any(each.law == "updates_counted" for each in verdict.findings):
+        unjoined = [line for client in read_parts(directory).last.clients for line in client.counters.unjoined]
+        lines = [line for each in unjoined if (line := closure_culprit(each)) is not None]
+        return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what

@@ -45,6 +45,9 @@ def test_what_closures_read_outside_of_replicas_accuses_nobody() -> None:
 )
 def test_closures_that_evaluate_are_no_updates(how: str, status: str | None) -> None:
     """They read what is trained and what counts updates, and write a metric; one that is lost, or open, is found."""
-    verdict = verify(evaluating(how), "parameter_server-2w1p", prove=False, explain=False)
+    verdict = verify(evaluating(how), "parameter_server-2w1p", prove=False, explain=how == "open")
     assert {law.law: law.status for law in verdict.judgements}.get("updates_counted") == status
     assert (verdict.outcome == "inconsistent") is (how in ("lost", "open")), str(verdict)
+    if how == "open":
+        assert verdict.culprit is not None
+        assert verdict.culprit.source == "coordinator.schedule(evaluation, args=())"

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from harness.judging.culprit.by_hand import made_by_hand
 from harness.judging.culprit.find import WrongReport, find_culprit
-from harness.judging.culprit.known_lines import average_culprit, draw_culprit, layout_culprit, pipeline_culprit
+from harness.judging.culprit.known_lines import (
+    average_culprit,
+    closure_culprit,
+    draw_culprit,
+    layout_culprit,
+    pipeline_culprit,
+)
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 from harness.judging.culprit.watch_selection import next_look
 
@@ -14,6 +20,7 @@ __all__ = [
     "NoCulprit",
     "WrongReport",
     "average_culprit",
+    "closure_culprit",
     "draw_culprit",
     "find_culprit",
     "layout_culprit",

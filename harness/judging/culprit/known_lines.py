@@ -1,4 +1,4 @@
-"""Lines that are known without a watched step: of a pipeline, an average, a layout, a draw."""
+"""Lines that are known without a watched step: of a pipeline, an average, a layout, a closure, a draw."""
 
 from __future__ import annotations
 
@@ -67,6 +67,17 @@ def layout_culprit(where: str, step: int) -> Culprit | None:
     said = "the devices are given different copies of one tensor"
     return Culprit(
         file, line, linecache.getline(file, line).strip(), "pack", None, said, "expected equal ones", (), step
+    )
+
+
+def closure_culprit(where: str) -> Culprit | None:
+    """What there is to say of a line that schedules closures nobody waits for; None where it is not known."""
+    if (found := file_and_line(where)) is None:
+        return None
+    file, line = found
+    said = "nobody waits for this closure before the program reports"
+    return Culprit(
+        file, line, linecache.getline(file, line).strip(), "schedule", None, said, "expected a join or fetch", (), 1
     )
 
 
