@@ -12,8 +12,7 @@ from harness.evidence.steps import GIVEN, HeldVariable, PlaceValue, StepEvidence
 from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, is_statistics
 from harness.recording.reader import Reader
-from harness.recording.steps.protocol import Variables
-from harness.recording.steps.python_calls import PythonCall
+from harness.recording.steps.protocol import ReplicaDraw, Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
@@ -157,20 +156,10 @@ class RunEvidenceWriter:
             for replica, parts in zip(self._replicas, leaf, strict=False):
                 self._pass(StepPlace(GIVEN, run, number), replica, parts)
 
-    def drawn(
-        self,
-        place: StepPlace,
-        replica: int,
-        outputs: Sequence[Any],
-        operation: str,
-        parameters: Sequence[Any],
-        *,
-        seeded: bool,
-        call: PythonCall | None,
-    ) -> list[Any]:
+    def drawn(self, draw: ReplicaDraw) -> list[Any]:
         """Keep what a replica drew."""
-        self._pass(place, replica, outputs, operation, parameters)
-        return list(outputs)
+        self._pass(draw.place, draw.replica, draw.outputs, draw.operation, draw.parameters)
+        return list(draw.outputs)
 
     def batches(self, inputs: Any, *, traced: bool) -> None:
         """Each replica of a run has its own."""

@@ -19,8 +19,7 @@ from harness.recording.noise import Noise
 from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_each, is_alike
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
-from harness.recording.steps.protocol import Variables
-from harness.recording.steps.python_calls import PythonCall
+from harness.recording.steps.protocol import ReplicaDraw, Variables
 from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
@@ -386,27 +385,16 @@ class Follower:
         """What passed a place on each replica of which this process has what it had."""
         return step.replicas(place)[: self._read]
 
-    def drawn(
-        self,
-        place: StepPlace,
-        replica: int,
-        outputs: Sequence[Any],
-        operation: str,
-        parameters: Sequence[Any],
-        *,
-        seeded: bool,
-        call: PythonCall | None,
-    ) -> list[Any]:
+    def drawn(self, draw: ReplicaDraw) -> list[Any]:
         """What all replicas drew."""
-        count = len(outputs)
-        source = self._source(operation, seeded=seeded)
+        count = len(draw.outputs)
+        source = self._source(draw.operation, seeded=draw.seeded)
 
         def recall(*values: Any) -> list[Any]:
-            own, rest = values[:count], values[count:]
-            return self._draws(place, replica if self._replicas > 1 else 0, source, own, rest, call)
+            return self._draws(draw, source, values[:count], values[count:])
 
-        asked = parameters if call is None else call.inputs
-        return with_replay_values(outputs, recall, asked, [output.shape for output in outputs])
+        asked = draw.parameters if draw.call is None else draw.call.inputs
+        return with_replay_values(draw.outputs, recall, asked, [output.shape for output in draw.outputs])
 
     def batches(self, inputs: Any, *, traced: bool) -> Any:
         """As many as the run has replicas, in the order in which `given` gives their rows."""
@@ -445,19 +433,12 @@ class Follower:
         by_keras = bool(place.frames) and self._places.is_keras(frames[place.frames[-1]].file)
         return DrawSource(operation, self._places.line() or "a line that is not known", by_keras, seeded)
 
-    def _draws(
-        self,
-        place: StepPlace,
-        replica: int,
-        source: DrawSource,
-        own: Sequence[Any],
-        parameters: Sequence[Any],
-        call: PythonCall | None,
-    ) -> list[Any]:
+    def _draws(self, draw: ReplicaDraw, source: DrawSource, own: Sequence[Any], parameters: Sequence[Any]) -> list[Any]:
+        call = draw.call
         with self._lock:
             if (step := self._begun()) is None or not step.is_there:
                 return list(own)
-            passed = self._next(place, replica, own)
+            passed = self._next(draw.place, draw.replica if self._replicas > 1 else 0, own)
             parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed or ()]
             with self._silent():
                 if call is not None and not call.draws(own, parts, parameters):
@@ -470,7 +451,7 @@ class Follower:
                 self._check_alike(passed, source, () if call is not None else parameters)
                 if self._replicas == 1 and self._is_compared:
                     numbers = [each.replica for _, each in passed]
-                    said = self._repeats.look(source, (self._index, step.worker), place, numbers, parts, own)
+                    said = self._repeats.look(source, (self._index, step.worker), draw.place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
                 return joined_draws(parts, own, permutes=source.operation in PERMUTING)
             except NotJoinable as why:

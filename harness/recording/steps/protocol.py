@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.evidence.counters import GivenSeen
@@ -24,6 +25,29 @@ class NamedVariable(Protocol):
 
 
 Variables = Sequence[tuple[NamedVariable, Any]]
+
+
+@dataclass(frozen=True)
+class ReplicaDraw:
+    """What a replica draws.
+
+    Attributes:
+        place: of the operation.
+        replica: its number over all tasks.
+        outputs: what was drawn, tensors.
+        operation: its name.
+        parameters: tensors that the draws depend on besides seeds and shape.
+        seeded: whether the program says by a seed what is drawn.
+        call: of Python that may draw, or compute; None of TensorFlow's own operations.
+    """
+
+    place: StepPlace
+    replica: int
+    outputs: Sequence[Any]
+    operation: str
+    parameters: Sequence[Any]
+    seeded: bool
+    call: PythonCall | None
 
 
 class Steps(Protocol):
@@ -124,31 +148,8 @@ class Steps(Protocol):
             For each leaf the parts that each replica is to be given in its place; None where it stays as it is.
         """
 
-    def drawn(
-        self,
-        place: StepPlace,
-        replica: int,
-        outputs: Sequence[Any],
-        operation: str,
-        parameters: Sequence[Any],
-        *,
-        seeded: bool,
-        call: PythonCall | None,
-    ) -> list[Any]:
-        """A replica draws random numbers.
-
-        Args:
-            place: of the operation.
-            replica: its number over all tasks.
-            outputs: what was drawn.
-            operation: its name.
-            parameters: tensors that the draws depend on besides seeds and shape.
-            seeded: whether the program says by a seed what is drawn.
-            call: of Python that may draw, or compute; None of TensorFlow's own operations.
-
-        Returns:
-            What the program is to get.
-        """
+    def drawn(self, draw: ReplicaDraw) -> list[Any]:
+        """A replica draws random numbers, and this is what the program is to get."""
 
     def batches(self, inputs: Any, *, traced: bool) -> Any:
         """A layer normalises by the statistics of its input, of a replica that is given all the rows of a step.

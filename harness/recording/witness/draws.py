@@ -14,6 +14,7 @@ from typing import Any
 from harness.evidence.steps import DRAWN, StepPlace
 from harness.recording.patches import patched
 from harness.recording.random_operations import SHUFFLES, random_operations
+from harness.recording.steps.protocol import ReplicaDraw
 from harness.recording.steps.python_calls import PYTHON, PythonCall, with_gradients
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
@@ -211,5 +212,5 @@ def _told(
     outputs = [found] if isinstance(found, tf.Tensor) else list(found)
     with gathered.silent(), record.stop_recording():
         told = [tf.convert_to_tensor(each) for each in parameters]
-        given = steps.drawn(place, replica, outputs, operation, told, seeded=seeded, call=call)
+        given = steps.drawn(ReplicaDraw(place, replica, outputs, operation, told, seeded, call))
     return given[0] if isinstance(found, tf.Tensor) else type(found)(*given) if hasattr(found, "_fields") else given
