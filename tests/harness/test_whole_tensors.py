@@ -184,11 +184,16 @@ def test_a_suspicion_is_answered_more_finely_than_silence(loud: bool, status: st
 
 
 def test_what_is_rounding_and_nothing_else_is_no_reason_to_abstain() -> None:
-    """A bias before a normalization has the gradient zero, and moves by what rounding makes of that."""
+    """A bias before a normalization has the gradient zero, and moves by what rounding makes of that.
+
+    Where nothing else was compared, nothing was judged.
+    """
     truth, shape = _run(1e-3 * _signs(1), start=np.zeros(_SHAPE, np.float32)), _SHAPE
     noisy = [_run(1e-3 * _signs(seed, shape), start=np.zeros(shape, np.float32)) for seed in _NOISY]
     law = _judged(truth, truth, noisy)["variables_match_reference"]
     assert law.unseen == ()
+    assert Verdict("p", "mirrored-2", (Judgement("loss_matches_reference", "held", suffices=True), law)).consistent
+    assert Verdict("p", "mirrored-2", (law,)).outcome == "abstained"
 
 
 @pytest.mark.parametrize(

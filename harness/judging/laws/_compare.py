@@ -128,6 +128,8 @@ def _without_jumps(jumps: Jumps, of_elements: list[Found], of_wholes: list[Found
 def _or_unjudged(law: Judgement, wholes: WholeTensors) -> Judgement:
     """A law that found nothing; as one that judges nothing if it could not have in most elements, or wholes."""
     if wholes.moved:
+        if wholes.is_rounding:
+            return replace(law, status="not_judged", reason="what steps add to variables is rounding, and nothing else")
         if not wholes.unseen:
             return law
         return replace(

@@ -114,6 +114,11 @@ class WholeTensors:
         )
 
     @property
+    def is_rounding(self) -> bool:
+        """Whether variables change, and all of their changes are rounding: then nothing of a step was judged."""
+        return bool(self.moved) and all(self.rounding[name] == steps for name, steps in self.moved.items())
+
+    @property
     def drawn(self) -> tuple[str, ...]:
         """Those of them whose change is another thing each time that one device computes it."""
         return tuple(name for name in self.unseen if self.otherwise[name])
