@@ -110,11 +110,13 @@ def audit(program: Program, case: StrategyCase, *, timeout: float = 120.0, seed:
 
 
 def met_with(verdict: Verdict, program: Program, case: StrategyCase, *, timeout: float) -> tuple[Met, ...]:
-    """The known defects that break just the laws that a verdict finds broken, where no rule and no line explains it.
+    """The known defects that break just the laws that a verdict finds broken, where one looked and nothing explains it.
 
     The program is run once more for it. What it does wrong by itself may look the same.
     """
-    if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.culprit is not None:
+    if verdict.outcome != "inconsistent" or verdict.explanation is not None or verdict.looked is None:
+        return ()
+    if verdict.looked.culprit is not None:
         return ()
     shown = [each for each in concerning([case.name], case.hardware) if each.meets and _breaks_the_same(each, verdict)]
     if not shown:
