@@ -15,6 +15,8 @@ from harness.evidence.trace import Array
 
 BATCHES = "Batches"
 """The type of an input that was computed for the batch of each replica apart, of which the operations are not noted."""
+PYTHON = "PyFunc"
+"""That of what the program's own Python gives, which a graph calls."""
 REPLICA, UPDATE, OUTER = "replica", "update", "outer"
 """Where Python made an operation: in a replica's function, in the update of a variable, or anywhere else."""
 
@@ -29,7 +31,7 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Op(msgspec.Struct, frozen=True, array_like=True):
-    """One operation, or one input that arrived from where nothing is watched (`type` is `Input`, or BATCHES).
+    """One operation, or one input that arrived from where nothing is watched (`type` is `Input`, BATCHES or PYTHON).
 
     Attributes:
         number: in the order in which Python made them, from 1.

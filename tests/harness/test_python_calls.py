@@ -114,11 +114,17 @@ def test_noise_of_each_worker_is_right() -> None:
 
 
 @pytest.mark.parametrize(
-    "program", [pytest.param(mean_of_each_replica, marks=pytest.mark.full), mean_in_a_py_function, mean_behind_python]
+    ("program", "line"),
+    [
+        pytest.param(mean_of_each_replica, "found = call(", marks=pytest.mark.full),
+        (mean_in_a_py_function, "found = call("),
+        pytest.param(mean_behind_python, "loss = tf.reduce_mean(", marks=pytest.mark.full),
+    ],
 )
-def test_computing_is_judged(program: Callable[..., None]) -> None:
-    """A mistake is found where Python makes it, and where a gradient goes through Python."""
-    verdict = verify(program, strategy="mirrored-2")
-    assert [each.law for each in verdict.judgements if each.status == "broken"] == ["variables_match_reference"], (
-        verdict
-    )
+def test_computing_is_judged(program: Callable[..., None], line: str) -> None:
+    """A mistake is found where Python makes it, and where a gradient goes through Python; and its line."""
+    verdict = verify(program, strategy="mirrored-2", explain=True)
+    broken = [each.law for each in verdict.judgements if each.status == "broken"]
+    assert broken == ["variables_match_reference"], verdict
+    assert verdict.culprit is not None
+    assert verdict.culprit.source.startswith(line)

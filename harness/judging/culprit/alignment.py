@@ -13,7 +13,7 @@ import msgspec
 
 from harness.evidence.eps import EPS
 from harness.evidence.watch_request import WatchRequest
-from harness.evidence.watched_step import BATCHES, REPLICA, Op, WatchedStep, WatchedVariable
+from harness.evidence.watched_step import BATCHES, PYTHON, REPLICA, Op, WatchedStep, WatchedVariable
 from harness.judging.culprit.client_step import ClientStep, matched
 from harness.judging.culprit.example_order import Entering, order_of
 from harness.judging.culprit.relations import ExampleOrder, Relation, holding
@@ -259,7 +259,7 @@ class Alignment:
                 producer = self.reference.producer(tensor)
                 if producer is None or (producer.number in self.counterparts and producer.zone == REPLICA):
                     continue
-                if producer.type == BATCHES:
+                if producer.type in (BATCHES, PYTHON):
                     continue
                 given = [(node.client, self.op(node).inputs) for node in nodes]
                 if any(position >= len(inputs) or not inputs[position] for _, inputs in given):

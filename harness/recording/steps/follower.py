@@ -33,7 +33,7 @@ from harness.recording.steps.row_joins import (
 )
 from harness.recording.steps.row_parts import numbers_of_rows
 from harness.recording.steps.state import copies_of, held_by, set_to
-from harness.recording.watch.places import Places
+from harness.recording.watch.places import BY_PYTHON, Places
 
 if TYPE_CHECKING:
     import numpy as np
@@ -393,8 +393,8 @@ class Follower:
         def recall(*values: Any) -> list[Any]:
             return self._draws(draw, source, values[:count], values[count:])
 
-        asked = draw.parameters if draw.call is None else draw.call.inputs
-        return with_replay_values(draw.outputs, recall, asked, [output.shape for output in draw.outputs])
+        asked, name = (draw.parameters, None) if draw.call is None else (draw.call.inputs, BY_PYTHON)
+        return with_replay_values(draw.outputs, recall, asked, [output.shape for output in draw.outputs], name)
 
     def batches(self, inputs: Any, *, traced: bool) -> Any:
         """As many as the run has replicas, in the order in which `given` gives their rows."""

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.recording.noise.protocol import eps_of
 from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draws
+from harness.recording.watch.places import BY_PYTHON
 
 PYTHON = "PyFunction"
 
@@ -81,10 +82,11 @@ def with_gradients(call: PythonCall, own: Sequence[Any], given: Sequence[Any]) -
     def passed(value: Any, other: Any) -> Any:
         return tf.identity(other), back
 
-    return [
-        passed(one, other) if one.dtype.is_floating and other is not one else other
-        for one, other in zip(own, given, strict=True)
-    ]
+    with tf.name_scope(BY_PYTHON):
+        return [
+            passed(one, other) if one.dtype.is_floating and other is not one else other
+            for one, other in zip(own, given, strict=True)
+        ]
 
 
 def _tensors(arrays: Sequence[Any]) -> list[Any]:

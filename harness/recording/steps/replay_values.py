@@ -14,7 +14,11 @@ def per_replica(values: Sequence[Any]) -> Any:
 
 
 def with_replay_values(
-    own: Sequence[Any], recall: Callable[..., list[Any]], parameters: Sequence[Any] = (), shapes: Sequence[Any] = ()
+    own: Sequence[Any],
+    recall: Callable[..., list[Any]],
+    parameters: Sequence[Any] = (),
+    shapes: Sequence[Any] = (),
+    name: str | None = None,
 ) -> list[Any]:
     """What `recall` makes of tensors, now or each time that the graph is run which is being built.
 
@@ -23,6 +27,7 @@ def with_replay_values(
         recall: gets their values, and those of the parameters.
         parameters: other tensors.
         shapes: as far as it is known, of each of what comes out.
+        name: of the operation.
     """
     import numpy as np
     import tensorflow as tf
@@ -35,7 +40,8 @@ def with_replay_values(
     def called(*values: Any) -> Any:
         return recall(*values)
 
-    found = tf.numpy_function(called, [*tensors, *parameters], [tensor.dtype for tensor in tensors], stateful=True)
+    dtypes = [tensor.dtype for tensor in tensors]
+    found = tf.numpy_function(called, [*tensors, *parameters], dtypes, stateful=True, name=name)
     found = list(found) if isinstance(found, (list, tuple)) else [found]
     for value, shape in zip(found, shapes, strict=True):
         value.set_shape(shape)

@@ -23,6 +23,7 @@ from harness.evidence.sketch import sketch
 from harness.evidence.trace import Array
 from harness.evidence.watched_step import (
     BATCHES,
+    PYTHON,
     Op,
     TakenApart,
     TensorValue,
@@ -35,14 +36,15 @@ from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
 from harness.recording.watch.makers import Makers
-from harness.recording.watch.places import BY_BATCHES, CodePlace, Places, zone
+from harness.recording.watch.places import BY_BATCHES, BY_PYTHON, CodePlace, Places, zone
 from harness.recording.watch.variables import Variables
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-_HIDDEN_TYPES = {"NoOp", "PyFunc", "PyFuncStateless", "EagerPyFunc", "Assert", "CheckNumerics"}
+_PYTHON_TYPES = {"PyFunc", "PyFuncStateless", "EagerPyFunc"}
+_HIDDEN_TYPES = {"NoOp", *_PYTHON_TYPES, "Assert", "CheckNumerics"}
 
 
 class WatchDone(BaseException):
@@ -87,6 +89,7 @@ class Watch:
         self._makers = Makers(self._places.caller, self._places.is_own)
         self._ops: list[Op] = []
         self._by_batches: set[int] = set()
+        self._python: dict[int, tuple[CodePlace, Sequence[Any]]] = {}
         self._tensors: dict[int, int] = {}
         self._numbers = itertools.count(1)
         self._lock = threading.RLock()
@@ -239,6 +242,9 @@ class Watch:
     ) -> None:
         """Note an operation that Python has just made, and have its results seen; called by TensorFlow."""
         name = kind.decode() if isinstance(kind, bytes) else kind
+        if name in _PYTHON_TYPES and graph is not None:
+            called = self._places.here(), tuple(inputs)
+            self._python.update((_id(each), called) for each in outputs)
         if name in _HIDDEN_TYPES or self._done:
             return
         if graph is None and (not self._on or _is_silent()):  # carried out already: in another step, or by the harness
@@ -264,18 +270,29 @@ class Watch:
         # What comes from where nothing is watched, such as a function that was called.
         arrived = {_id(each): each for each in inputs if _is_shown(each) and _id(each) not in self._tensors}
         for number, each in arrived.items():
+            python = self._python_of(each, graph)
+            made, given = python or (place, ())
             self._add(
-                BATCHES if number in self._by_batches else "Input",
+                BATCHES if number in self._by_batches else "Input" if python is None else PYTHON,
                 "" if graph is None else each.name,
                 where,
                 index,
-                place,
-                (),
+                made,
+                given,
                 (each,),
                 "",
                 graph,
             )
         self._add(kind, name, where, index, place, inputs, outputs, variable, graph)
+
+    def _python_of(self, tensor: Any, graph: Any) -> tuple[CodePlace, Sequence[Any]] | None:
+        """Where the program's own Python is called that gives a tensor, and with what; None of any other tensor.
+
+        Who follows a run has the program use what operations of its own give, made from that of Python.
+        """
+        while graph is not None and BY_PYTHON in tensor.op.name:
+            tensor = tensor.op.inputs[tensor.value_index]
+        return self._python.get(_id(tensor))
 
     def _is_by_batches(self, kind: str, inputs: Sequence[Any], place: CodePlace) -> bool:
         """Whether one replica does this for each batch, and the run once; so it is with a sum of gradients of these."""

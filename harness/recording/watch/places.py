@@ -37,6 +37,12 @@ BY_BATCHES = "lockstep_by_batches"
 what is made in it after it too.
 """
 
+BY_PYTHON = "lockstep_python"
+"""The name, or name scope, of operations that stand for the program's own Python, which a graph calls.
+
+Each has what it stands for as its operand of the same place.
+"""
+
 LAMBDA = "<lambda>"
 """What AutoGraph gives no name."""
 

@@ -107,7 +107,8 @@ def _calling(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
             passed = _told(gathered, replica, found, PYTHON, [], seeded=False, call=called)
             if not is_eager or passed is found:
                 return passed
-            through = with_gradients(called, outputs, [passed] if isinstance(found, tf.Tensor) else passed)
+            with gathered.silent():
+                through = with_gradients(called, outputs, [passed] if isinstance(found, tf.Tensor) else passed)
             return through[0] if isinstance(found, tf.Tensor) else through
 
         return call
