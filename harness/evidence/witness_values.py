@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from harness.errors import Abstained
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
@@ -21,6 +22,7 @@ OWN_DRAWS = ("own", "statistics")
 """The kinds of a `DrawSeen` that say what each replica has for itself."""
 
 _FILLED = ("loss", "examples")
+_SHOWN_MAX = 4
 
 
 def rows_of(seen: Seen) -> list[int]:
@@ -116,6 +118,9 @@ def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) ->
 
     Returns:
         All of them, in this order.
+
+    Raises:
+        Abstained: none of those that steps change was there always.
     """
     whole = [RunTrace(tuple(map(with_steps, trace.clients))) for trace in (*reference, *parts)]
     clients = [client for trace in whole for client in trace.clients]
@@ -123,6 +128,7 @@ def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) ->
     every = [each.variables for each in seen if each.variables]
     places = common_places(every) if every else ()
     left_out = _left_out(every, places)
+    _check_trained(every, places)
     traces = [RunTrace(tuple(_with_variables(client, places) for client in trace.clients)) for trace in whole]
     notes = (*_notes(clients), *_not_compared("not every step has them", left_out))
     compared, why = _with_examples([traces[0], *traces[len(reference) :]])
@@ -132,6 +138,22 @@ def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) ->
 def _left_out(every: Iterable[Sequence[SeenVariable]], places: Sequence[Place]) -> set[str]:
     """The names of those that have no pair."""
     return {place[0][0] for each in every for place, _ in placed(each) if place not in places}
+
+
+def _check_trained(every: Sequence[Sequence[SeenVariable]], places: Sequence[Place]) -> None:
+    """Fail where all that steps change is left out: then nothing that they compute would be compared."""
+    held: dict[Place, set[bytes]] = {}
+    for place, variable in (pair for each in every for pair in placed(each)):
+        if variable.copies[0].is_floating:
+            held.setdefault(place, set()).add(bytes(variable.copies[0].data))
+    changing = [place for place, values in held.items() if len(values) > 1]
+    if changing and not any(place in places for place in changing):
+        shown = ", ".join(sorted({repr(place[0][0]) for place in changing})[:_SHOWN_MAX])
+        raise Abstained(
+            f"no variable that steps change has one name and shape in all parts of the run: {shown}. A model that is "
+            "loaded may name its variables otherwise. Build it as at the first start and load its weights, or verify a "
+            "function that reports them with `record`"
+        )
 
 
 def _not_compared(why: str, names: Iterable[str]) -> tuple[str, ...]:

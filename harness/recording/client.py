@@ -24,6 +24,7 @@ from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import DatasetDraws, mend_seeds, own_shuffles, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
+from harness.recording.keras_build import optimizers_built_before
 from harness.recording.serial_closures import serial_closures
 from harness.recording.shard_hints import without_shard_hints
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
@@ -197,6 +198,7 @@ def as_reference(assignment: Assignment) -> Iterator[None]:
         without_autotune() if assignment.follows else contextlib.nullcontext(),
         without_shard_hints() if assignment.follows else contextlib.nullcontext(),
         averaging() if assignment.replicas > 1 else contextlib.nullcontext(),
+        optimizers_built_before(),
     ):
         yield
 

@@ -30,31 +30,49 @@ def test_called_again(function: Callable[..., Any], draws: bool) -> None:
     """What is no function of its arguments draws; a mean over the rows of one replica is a function of them."""
     call = PythonCall(function, is_eager=False, inputs=[None])
     own = [function(ROWS)]
-    assert call.draws(own, RUN, [ROWS]) is draws
+    assert call.draws(own, RUN, [ROWS]) == [draws]
 
 
 def test_a_coin() -> None:
     """What falls alike by chance is called more than once."""
     turns = itertools.chain([1, 1, 1, 0], itertools.repeat(1))
     call = PythonCall(lambda: np.array(next(turns)), is_eager=False, inputs=[])
-    assert call.draws([np.array(1)], [[np.array(0)], [np.array(1)]], [])
+    assert call.draws([np.array(1)], [[np.array(0)], [np.array(1)]], []) == [True]
+
+
+def test_each_result_by_itself() -> None:
+    """The number of rows beside noise is a function of them."""
+    generator = np.random.default_rng(1)
+
+    def function(rows: Any) -> Any:
+        return np.float32(len(rows)), (rows + generator.normal(size=rows.shape)).astype(np.float32)
+
+    own = list(map(np.asarray, function(ROWS)))
+    parts = [list(map(np.asarray, function(each))) for each in (ROWS[:1], ROWS[1:])]
+    assert PythonCall(function, is_eager=False, inputs=[None]).draws(own, parts, [ROWS]) == [False, True]
 
 
 def test_not_called_where_the_run_has_the_same() -> None:
     """A right function is not called once more, which a program could see."""
     calls: list[Any] = []
     call = PythonCall(calls.append, is_eager=False, inputs=[None])
-    assert not call.draws([ROWS], [[ROWS[:1]], [ROWS[1:] * np.float32(1 + 1e-6)]], [ROWS])
+    assert call.draws([ROWS], [[ROWS[:1]], [ROWS[1:] * np.float32(1 + 1e-6)]], [ROWS]) == [False]
     assert not calls
 
 
 def test_not_called_without_its_arguments() -> None:
     """Of what takes more than tensors nobody knows."""
-    assert PythonCall(len, is_eager=False, inputs=None).draws([ROWS], RUN, [])
+    assert PythonCall(len, is_eager=False, inputs=None).draws([ROWS], RUN, []) == [True]
 
 
 def _train(
-    strategy: Any, record: Any, change: Callable[..., Any], *, eager: bool = False, of_loss: bool = False
+    strategy: Any,
+    record: Any,
+    change: Callable[..., Any],
+    *,
+    eager: bool = False,
+    of_loss: bool = False,
+    in_graph: bool = False,
 ) -> None:
     """A linear model whose rows, or whose products, go through Python."""
     import tensorflow as tf
@@ -66,6 +84,8 @@ def _train(
     call = tf.py_function if eager else tf.numpy_function
 
     def through(values: Any) -> Any:
+        if in_graph:
+            return change(values)
         found = call(lambda given: np.float32(change(given)), [values], tf.float32)
         return tf.ensure_shape(found, values.shape)
 
@@ -111,6 +131,23 @@ def mean_behind_python(strategy: Any, record: Any) -> None:
 def test_noise_of_each_worker_is_right() -> None:
     """One device has the noise that the workers drew."""
     assert verify(noise_of_each_worker, strategy="multi_worker-2").consistent
+
+
+def order_of_each_replica(strategy: Any, record: Any) -> None:
+    """Right: rows are taken in an order that NumPy draws."""
+    import tensorflow as tf
+
+    def change(given: Any) -> Any:
+        order = tf.numpy_function(lambda rows: np.random.permutation(len(rows)), [given], tf.int64)
+        return tf.gather(given, tf.ensure_shape(order, (None,))) * 2.0
+
+    _train(strategy, record, change, in_graph=True)
+
+
+@pytest.mark.full
+def test_an_order_that_python_draws() -> None:
+    """One device has the replicas' rows one after another, and so their orders."""
+    assert verify(order_of_each_replica, strategy="mirrored-2").consistent
 
 
 @pytest.mark.parametrize(

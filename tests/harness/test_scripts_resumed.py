@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.errors import Abstained
 from harness.evidence.counters import Counters
 from harness.evidence.parts import INTERRUPTED, TRACES, Killed, Parts, read_parts
 from harness.evidence.reference import Reference
@@ -160,6 +161,27 @@ def test_variables_that_come_later_are_not_compared() -> None:
     steps = [step for trace in found.traces for step in trace.clients[0].steps]
     assert [[each.name for each in step.variables or ()] for step in steps] == [["w"]] * 3
     assert "not compared, since not every step has them: slot" in found.notes
+
+
+def test_what_a_loaded_model_calls_otherwise_is_not_judged() -> None:
+    """A rate that stays as it is has one name everywhere; nothing that steps change has, so that nothing was judged."""
+    rate = SeenVariable("rate", "plain", (Array.of([0.1]),))
+
+    def run(name: str, *states: float) -> RunTrace:
+        found = _run(list(states), ORDER[: len(states)]).clients[0]
+        renamed = [
+            tuple(msgspec.structs.replace(each, name=name) for each in step.variables or ()) for step in found.seen
+        ]
+        seen = [
+            msgspec.structs.replace(step, variables=(*variables, rate))
+            for step, variables in zip(found.seen, renamed, strict=True)
+        ]
+        return RunTrace((msgspec.structs.replace(found, seen=tuple(seen)),))
+
+    truth = run("model/kernel", 1.0, 2.0)
+    assert completed_parts([truth], [run("model/kernel", 1.0, 2.0)]).traces
+    with pytest.raises(Abstained, match="'kernel', 'model/kernel'"):
+        completed_parts([truth], [run("kernel", 2.0, 3.0)])
 
 
 def test_the_beginnings_are_compared() -> None:

@@ -134,10 +134,14 @@ def _tells(array: np.ndarray[Any, Any]) -> bool:
     """Whether it has so many random bits that two of them are equal for a reason."""
     import numpy as np
 
-    if array.dtype.kind == "f":
+    if not array.size:
+        return False
+    _, counts = np.unique(array, return_counts=True)
+    if array.dtype.kind == "f" and len(counts) == array.size:
         return array.size * 20 >= _TELLING_BITS
-    values = len(np.unique(array)) if array.size else 0
-    return array.size * float(np.log2(max(values, 1))) >= _TELLING_BITS
+    # Numbers of which several are equal may be a mask, or a choice of some.
+    parts = counts / array.size
+    return array.size * float(-np.sum(parts * np.log2(parts))) >= _TELLING_BITS
 
 
 def are_of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]], own: Sequence[Any]) -> bool:

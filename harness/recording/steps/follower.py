@@ -24,7 +24,8 @@ from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
     NotJoinable,
-    joined_draws,
+    are_orders,
+    joined_draw,
     joined_rows,
     known_sizes,
     repeated_rows,
@@ -441,19 +442,26 @@ class Follower:
             passed = self._next(draw.place, draw.replica if self._replicas > 1 else 0, own)
             parts = [[reader.array(stored) for stored in each.arrays] for reader, each in passed or ()]
             with self._silent():
-                if call is not None and not call.draws(own, parts, parameters):
-                    return list(own)
+                drawn = [True] * len(own) if call is None else call.draws(own, parts, parameters)
+            if not any(drawn):
+                return list(own)
             try:
                 if passed is None:
                     raise NotJoinable(f"one replica draws by {source.operation}, and the run does not")
                 if call is not None and call.has_gradients:
                     raise NotJoinable("gradients are taken through numbers that Python draws")
                 self._check_alike(passed, source, () if call is not None else parameters)
-                if self._replicas == 1 and self._is_compared:
+                if self._replicas == 1 and self._is_compared and drawn[0]:
                     numbers = [each.replica for _, each in passed]
                     said = self._repeats.look(source, (self._index, step.worker), draw.place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
-                return joined_draws(parts, own, permutes=source.operation in PERMUTING)
+                permutes = source.operation in PERMUTING
+                joined = []
+                for k, value in enumerate(own):
+                    each = [part[k] for part in parts]
+                    orders = permutes or (call is not None and are_orders([*each, value]))
+                    joined.append(joined_draw(each, value, permutes=orders) if drawn[k] else value)
+                return joined
             except NotJoinable as why:
                 if why.is_own and self._is_compared:
                     self._draws_seen[source.own] = None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.recording.noise.protocol import eps_of
-from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draws
+from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draw
 from harness.recording.watch.places import BY_PYTHON
 
 PYTHON = "PyFunction"
@@ -41,33 +41,37 @@ class PythonCall:
         self.inputs = tuple(inputs or ())
         self.has_gradients = False
         self._calls = _CALLS if inputs is not None else 0
-        self._draws = inputs is None
+        self._drawn: set[int] | None = None if inputs is None else set()
 
-    def draws(self, own: Sequence[Any], parts: Sequence[Parts], arguments: Sequence[Any]) -> bool:
-        """Whether what it gives is no function of its arguments.
+    def draws(self, own: Sequence[Any], parts: Sequence[Parts], arguments: Sequence[Any]) -> list[bool]:
+        """Which of its results are no function of its arguments; none that is in the run as it is here.
 
         Args:
             own: what it gave here, arrays.
             parts: what it gave on each replica of the run.
             arguments: those that it had here, arrays.
         """
-        with contextlib.suppress(NotJoinable, IndexError):  # the run may have called something else here
-            if parts and all(map(_is_near, own, joined_draws(parts, own))):
-                return False
-        while self._calls and not self._draws:
+        if self._drawn is None:
+            return [True] * len(own)
+        others = {number for number, value in enumerate(own) if not _is_joined(number, value, parts)}
+        while self._calls and others - self._drawn:
             self._calls -= 1
-            self._draws = not self._gives(own, arguments)
-        return self._draws
+            self._drawn |= self._differing(own, arguments)
+        return [number in others & self._drawn for number in range(len(own))]
 
-    def _gives(self, own: Sequence[Any], arguments: Sequence[Any]) -> bool:
-        """Whether it gives that again."""
+    def _differing(self, own: Sequence[Any], arguments: Sequence[Any]) -> set[int]:
+        """Which of its results are other ones when it is called again."""
         import numpy as np
 
-        with contextlib.suppress(Exception):  # whose state has ended, such as an iterator: no function of its arguments
+        every = set(range(len(own)))
+        try:
             found = self._function(*(_tensors(arguments) if self._is_eager else arguments))
             flat = [np.asarray(each) for each in (found if isinstance(found, (list, tuple)) else [found])]
-            return len(flat) == len(own) and all(map(_is_near, own, flat))
-        return False
+        except Exception:  # noqa: BLE001 - its state has ended, such as an iterator: no function of its arguments
+            return every
+        if len(flat) != len(own):
+            return every
+        return {number for number in every if not _is_near(own[number], flat[number])}
 
 
 def with_gradients(call: PythonCall, own: Sequence[Any], given: Sequence[Any]) -> list[Any]:
@@ -87,6 +91,13 @@ def with_gradients(call: PythonCall, own: Sequence[Any], given: Sequence[Any]) -
             passed(one, other) if one.dtype.is_floating and other is not one else other
             for one, other in zip(own, given, strict=True)
         ]
+
+
+def _is_joined(number: int, own: Any, parts: Sequence[Parts]) -> bool:
+    """Whether a result in the run, as one replica would have it, is the same here."""
+    with contextlib.suppress(NotJoinable, IndexError):  # the run may have called something else here
+        return bool(parts) and _is_near(own, joined_draw([part[number] for part in parts], own))
+    return False
 
 
 def _tensors(arrays: Sequence[Any]) -> list[Any]:

@@ -143,11 +143,14 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
     return parts[0]
 
 
-def joined_draws(
-    parts: Sequence[Parts], own: Sequence[np.ndarray[Any, Any]], *, permutes: bool = False
-) -> list[np.ndarray[Any, Any]]:
-    """As `joined_draw`, of each of several arrays: `parts[r][k]` is replica r's part of array k."""
-    return [joined_draw([part[k] for part in parts], value, permutes=permutes) for k, value in enumerate(own)]
+def are_orders(arrays: Parts) -> bool:
+    """Whether each is an order of the rows that it counts, as `np.random.permutation` gives it."""
+    import numpy as np
+
+    return all(
+        each.ndim == 1 and each.dtype.kind in "iu" and np.array_equal(np.sort(each), np.arange(len(each)))
+        for each in arrays
+    )
 
 
 def sizes_of(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:
