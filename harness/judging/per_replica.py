@@ -16,6 +16,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.steps import RunEvidence, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.evidence.variable_pairs import common_places, placed
+from harness.evidence.witness_values import completed
 from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
@@ -188,6 +189,7 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: Run
         return law
 
     condition = Condition(OWN, f"that each replica has its own {' and '.join(own)}")
+    whole = completed([reference]).traces[0]
     return replace(
         verdict,
         judgements=tuple(map(said, verdict.judgements)),
@@ -196,5 +198,5 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: Run
         explanation=None if of_variables.status == "held" else verdict.explanation,
         closest=None,
         alone=None,
-        notes=tuple(note for note in verdict.notes if note not in told(steps_with_other_draws(reference), reference)),
+        notes=tuple(note for note in verdict.notes if note not in told(steps_with_other_draws(whole), whole)),
     )

@@ -80,3 +80,33 @@ def test_what_each_replica_has_for_itself(program: Callable[..., None], outcome:
     verdict = verify(program, "mirrored-2", prove=False, explain=False)
     assert verdict.outcome == outcome
     assert ("'part1'" in str(verdict.abstained)) is (outcome == "abstained")
+
+
+def drawn_by_each(strategy: Any, record: Any) -> None:
+    """One factor for all rows of a replica, drawn anew in each step."""
+    import tensorflow as tf
+
+    rows = tf.random.stateless_normal((24, 3), (1, 2))
+    data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
+    with strategy.scope():
+        w = tf.Variable(tf.ones(3), name="w")
+
+    def replica_step(x: Any) -> None:
+        factor = tf.random.uniform(())
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x * factor, w) - 1.0) ** 2) / 8
+        w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+    step = tf.function(lambda x: strategy.run(replica_step, args=(x,)))
+    for batch in data:
+        step(batch)
+        record.step(variables=[w])
+
+
+@pytest.mark.full
+def test_what_several_replicas_have_settled_is_known() -> None:
+    """No note says any more that one replica cannot know it."""
+    verdict = verify(drawn_by_each, "mirrored-2", prove=False, explain=False)
+    assert verdict.outcome == "consistent"
+    assert [each.code for each in verdict.conditions] == ["own"]
+    assert not verdict.notes
