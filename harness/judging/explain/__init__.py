@@ -39,9 +39,10 @@ def explain(case: Case, *, given: str | None = None) -> Explanation | None:
     A cause that is `given` is a condition of the verdict, and explains nothing.
 
     A rule that fails costs its own explanation, with a warning, and never the verdict that was to be explained. None
-    speaks of what a program divides by itself: they are of replicas.
+    speaks of what a program divides by itself: they are of replicas. What is reported before closures are done may be
+    anything.
     """
-    if placed_by_hand(case.run):
+    if placed_by_hand(case.run) or any(client.counters.unjoined for client in case.run.clients):
         return None
     read = readings(case)
     proofs = [(rule.id, rule.explain) for rule in all_rules()]
