@@ -1,11 +1,19 @@
-"""Variables of a watched run that share a name, under the names that the reference has for them."""
+"""Variables under the names that the reference has for them: those of one name, and those of a model that is loaded."""
 
 from __future__ import annotations
 
+import functools
+from typing import Any
+
+import numpy as np
 import pytest
 
+from harness import verify
+from harness.evidence.trace import RunTrace
 from harness.evidence.watched_step import OUTER, Frame, Op, WatchedStep, WatchedVariable
+from harness.judging.align.variable_names import named_as
 from harness.judging.culprit.alignment import alike_named
+from tests.harness._traces import client, step
 
 
 def _watched(*made: tuple[str, int]) -> WatchedStep:
@@ -42,3 +50,59 @@ def test_variables_that_share_a_name_are_paired_by_their_lines(
     assert tuple(seen.name for seen in found.variables) == names
     assert tuple(op.variable for op in found.ops) == names
     assert [seen.made for seen in found.variables] == list(range(len(run)))
+
+
+@pytest.mark.parametrize(
+    ("reported", "names"),
+    [
+        pytest.param({"kernel": [1.0, 2.0], "bias": 0.0}, ["model/kernel", "model/bias"], id="loaded"),
+        pytest.param({"bias": 0.0, "kernel": [1.0, 2.0]}, ["bias", "kernel"], id="another order"),
+        pytest.param({"kernel": [1.0, 2.0]}, ["kernel"], id="fewer"),
+        pytest.param({"kernel": [1.0, 2.0], "model/bias": 0.0}, ["model/kernel", "model/bias"], id="one"),
+        pytest.param({"kernel": 1.0, "bias": 0.0}, ["kernel", "bias"], id="another shape"),
+    ],
+)
+def test_other_names_at_the_same_places(reported: dict[str, Any], names: list[str]) -> None:
+    """They are paired where all that lack one have the same form, in one order; steps beyond the reference's too."""
+    given = {name: np.array(value, np.float32) for name, value in reported.items()}
+    truth = RunTrace(
+        (
+            client(
+                step(1, variables={"model/kernel": np.array([1, 2], np.float32), "model/bias": np.array(0, np.float32)})
+            ),
+        )
+    )
+    run = RunTrace((client(*(step(number, variables=given) for number in (1, 2))),))
+    found = named_as(run, truth).clients[0].steps
+    assert [[each.name for each in one.variables or ()] for one in found] == [names, names]
+
+
+def loads(strategy: Any, record: Any, whole: bool = True) -> None:
+    """Each epoch is saved whole, and what begins anew loads it, `whole` or without slots: Keras names it otherwise."""
+    import keras
+    import tensorflow as tf
+
+    rows = tf.random.stateless_normal((32, 4), (1, 2))
+    done = sorted(record.directory.glob("m-*.keras"))
+    with strategy.scope():
+        if done:
+            model = keras.models.load_model(done[-1], compile=whole)
+        else:
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        if not done or not whole:
+            model.compile(optimizer=keras.optimizers.Adam(0.02), loss="mse")
+    callbacks = [
+        record.keras_callback(model),
+        keras.callbacks.ModelCheckpoint(str(record.directory / "m-{epoch}.keras")),
+    ]
+    fits = {"batch_size": 16, "shuffle": False, "epochs": 3, "initial_epoch": len(done), "verbose": 0}
+    model.fit(rows, rows[:, :1], callbacks=callbacks, **fits)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("whole", "outcome"), [(True, "consistent"), (False, "inconsistent")])
+def test_a_model_that_is_loaded_is_compared(whole: bool, outcome: str) -> None:
+    """After an interruption, with all of its slots."""
+    program = functools.partial(loads, whole=whole)
+    verdict = verify(program, "mirrored-2", interrupt_at=4, explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)

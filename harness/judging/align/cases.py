@@ -25,6 +25,7 @@ from harness.evidence.witness_values import completed, completed_parts, with_see
 from harness.judging.align.local_values import with_local_values_marked
 from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.align.overflow import overflown
+from harness.judging.align.variable_names import named_as
 from harness.judging.interruption import Interruption
 from harness.judging.laws import judge_all
 from harness.judging.laws.protocol import Case, StruckAt
@@ -74,6 +75,8 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     A part in which a client recorded nothing has none: there is nothing to hold against the reference.
     """
     parts, reference, notes = _completed(parts, reference)
+    named = (replace(part, trace=named_as(part.trace, reference.trace)) for part in parts.earlier)
+    parts = replace(parts, last=named_as(parts.last, reference.trace), earlier=tuple(named))
     number = 1 + len(parts.earlier)
     done, apart = _Done(), steps_with_other_draws(reference.trace)
     cases: list[Case] = []
