@@ -21,7 +21,7 @@ from harness.relations import COARSE, Proof
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
-REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
+REPEATED_DRAWS, BY_PROOF, PYTHON_STATE = "repeated_draws", "by_proof", "python_state"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 SHUFFLED = "shuffle_before_shard"
@@ -47,7 +47,8 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         case: a run, and a reference that followed it.
         judgements: what the laws say of it.
     """
-    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_placed(case.run), *_unread(case.run)]
+    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_python_state(case.reference)]
+    found += [*_placed(case.run), *_unread(case.run)]
     order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
@@ -136,6 +137,14 @@ def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
     places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "statistics")
     if places:
         yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {shown(list(places))}")
+
+
+def _python_state(reference: RunTrace) -> Iterator[Condition]:
+    seen = (step.seen for step in reference.clients[0].steps)
+    places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "state")
+    if places:
+        text = "what Python gives by more than its arguments and generators, such as a state that it keeps"
+        yield Condition(PYTHON_STATE, f"{text}: {shown(list(places))}")
 
 
 def _placed(run: RunTrace) -> Iterator[Condition]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import itertools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -50,6 +53,43 @@ def test_each_result_by_itself() -> None:
     own = list(map(np.asarray, function(ROWS)))
     parts = [list(map(np.asarray, function(each))) for each in (ROWS[:1], ROWS[1:])]
     assert PythonCall(function, is_eager=False, inputs=[None]).draws(own, parts, [ROWS]) == [False, True]
+
+
+class _Noise:
+    """A generator that stands in an attribute, and a mean that is kept beside it."""
+
+    def __init__(self) -> None:
+        self.generator = np.random.default_rng(3)
+        self.mean = np.zeros(2)
+
+    def drawn(self, rows: Any) -> Any:
+        return rows + self.generator.normal(size=rows.shape)
+
+    def centred(self, rows: Any) -> Any:
+        self.mean = 0.9 * self.mean + 0.1 * rows.mean(0)
+        return rows - self.mean
+
+
+LEGACY, OWN = np.random.RandomState(1), random.Random(2)
+
+
+@pytest.mark.parametrize(
+    ("function", "keeps"),
+    [
+        pytest.param(_Noise().drawn, False, id="attribute"),
+        pytest.param(functools.partial(lambda noise, rows: noise.drawn(rows), _Noise()), False, id="partial"),
+        pytest.param(lambda rows: rows + LEGACY.normal(size=rows.shape), False, id="global"),
+        pytest.param(lambda rows: rows * OWN.random(), False, id="of Python"),
+        pytest.param(lambda rows: rows + np.random.normal(size=rows.shape), False, id="NumPy's own"),
+        pytest.param(_Noise().centred, True, id="mean"),
+        pytest.param(lambda rows: rows + next(COUNT), True, id="count"),
+    ],
+)
+def test_a_state_is_told_from_draws(function: Callable[..., Any], keeps: bool) -> None:
+    """With its generators as they were it gives the same again, unless it keeps something else."""
+    call = PythonCall(function, is_eager=False, inputs=[None])
+    assert call.draws([function(ROWS)], RUN, [ROWS]) == [True]
+    assert call.keeps_state is keeps
 
 
 def test_not_called_where_the_run_has_the_same() -> None:
@@ -111,6 +151,21 @@ def noise_of_each_worker(strategy: Any, record: Any) -> None:
     task = getattr(strategy.cluster_resolver, "task_id", 0)
     generator = np.random.default_rng(task or 0)
     _train(strategy, record, lambda given: given + generator.normal(size=given.shape))
+
+
+def running_mean_in_python(strategy: Any, record: Any) -> None:
+    """Wrong, and not known to be: each call changes what the next one gives."""
+    noise = _Noise()
+    noise.mean = np.zeros(5)
+    _train(strategy, record, noise.centred)
+
+
+@pytest.mark.full
+def test_a_state_of_python_is_a_condition() -> None:
+    """One device would have another one, and nobody can set it."""
+    verdict = verify(running_mean_in_python, strategy="mirrored-2")
+    assert [each.code for each in verdict.conditions] == ["python_state"]
+    assert dataclasses.replace(verdict, strict=True).denied
 
 
 def mean_of_each_replica(strategy: Any, record: Any) -> None:

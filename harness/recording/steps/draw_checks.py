@@ -47,6 +47,11 @@ class DrawSource:
         """That each replica normalises by the statistics of its own examples."""
         return self.said("statistics", "replicas normalise each by its own batch")
 
+    @property
+    def state(self) -> DrawSeen:
+        """That Python gives what follows from more than its arguments and random generators."""
+        return self.said("state", "Python keeps a state")
+
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""
         return self.said("unlike", f"{self.operation} has a parameter of {run} in the run, and of {own} on one device")

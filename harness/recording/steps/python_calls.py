@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.recording.noise.protocol import eps_of
+from harness.recording.steps.generators import generators_saved
 from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draw
 from harness.recording.watch.places import BY_PYTHON
 
@@ -33,6 +34,7 @@ class PythonCall:
 
     Attributes:
         has_gradients: whether gradients were taken through it.
+        keeps_state: whether what it draws follows from more than its arguments and random generators, such as a state.
     """
 
     def __init__(self, function: Callable[..., Any], *, is_eager: bool, inputs: Sequence[Any] | None) -> None:
@@ -40,6 +42,7 @@ class PythonCall:
         self._is_eager = is_eager
         self.inputs = tuple(inputs or ())
         self.has_gradients = False
+        self.keeps_state = False
         self._calls = _CALLS if inputs is not None else 0
         self._drawn: set[int] | None = None if inputs is None else set()
 
@@ -56,22 +59,38 @@ class PythonCall:
         others = {number for number, value in enumerate(own) if not _is_joined(number, value, parts)}
         while self._calls and others - self._drawn:
             self._calls -= 1
-            self._drawn |= self._differing(own, arguments)
+            drawn, self._drawn = self._drawn, self._drawn | self._differing(own, arguments)
+            if not drawn and self._drawn:
+                self.keeps_state = self._differs_by_state(arguments)
         return [number in others & self._drawn for number in range(len(own))]
 
     def _differing(self, own: Sequence[Any], arguments: Sequence[Any]) -> set[int]:
         """Which of its results are other ones when it is called again."""
+        every = set(range(len(own)))
+        found = self._called(arguments)
+        if found is None or len(found) != len(own):
+            return every
+        return {number for number in every if not _is_near(own[number], found[number])}
+
+    def _differs_by_state(self, arguments: Sequence[Any]) -> bool:
+        """Whether it gives something else twice with the same arguments and the same random generators."""
+        restore = generators_saved(self._function)
+        one = self._called(arguments)
+        restore()
+        other = self._called(arguments)
+        if one is None or other is None or len(one) != len(other):
+            return True
+        return not all(map(_is_near, one, other))
+
+    def _called(self, arguments: Sequence[Any]) -> list[Any] | None:
+        """What it gives; None where it raises, as with a state that has come to its end."""
         import numpy as np
 
-        every = set(range(len(own)))
         try:
             found = self._function(*(_tensors(arguments) if self._is_eager else arguments))
-            flat = [np.asarray(each) for each in (found if isinstance(found, (list, tuple)) else [found])]
-        except Exception:  # noqa: BLE001 - its state has ended, such as an iterator: no function of its arguments
-            return every
-        if len(flat) != len(own):
-            return every
-        return {number for number in every if not _is_near(own[number], flat[number])}
+        except Exception:  # noqa: BLE001 - the program's own
+            return None
+        return [np.asarray(each) for each in (found if isinstance(found, (list, tuple)) else [found])]
 
 
 def with_gradients(call: PythonCall, own: Sequence[Any], given: Sequence[Any]) -> list[Any]:
