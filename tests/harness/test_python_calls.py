@@ -88,8 +88,10 @@ LEGACY, OWN = np.random.RandomState(1), random.Random(2)
 def test_a_state_is_told_from_draws(function: Callable[..., Any], keeps: bool) -> None:
     """With its generators as they were it gives the same again, unless it keeps something else."""
     call = PythonCall(function, is_eager=False, inputs=[None])
-    assert call.draws([function(ROWS)], RUN, [ROWS]) == [True]
+    own, before = [function(ROWS)], str(np.random.get_state())
+    assert call.draws(own, RUN, [ROWS]) == [True]
     assert call.keeps_state is keeps
+    assert str(np.random.get_state()) == before  # from which the program may draw elsewhere
 
 
 def test_not_called_where_the_run_has_the_same() -> None:

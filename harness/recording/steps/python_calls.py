@@ -57,12 +57,20 @@ class PythonCall:
         if self._drawn is None:
             return [True] * len(own)
         others = {number for number, value in enumerate(own) if not _is_joined(number, value, parts)}
+        if self._calls and others - self._drawn:
+            restore = generators_saved(self._function)  # from which the program may draw elsewhere
+            self._look(own, others, arguments)
+            restore()
+        return [number in others & self._drawn for number in range(len(own))]
+
+    def _look(self, own: Sequence[Any], others: set[int], arguments: Sequence[Any]) -> None:
+        """Call it again until it is known of all of these, or for as often as it is called at all."""
+        assert self._drawn is not None
         while self._calls and others - self._drawn:
             self._calls -= 1
             drawn, self._drawn = self._drawn, self._drawn | self._differing(own, arguments)
             if not drawn and self._drawn:
                 self.keeps_state = self._differs_by_state(arguments)
-        return [number in others & self._drawn for number in range(len(own))]
 
     def _differing(self, own: Sequence[Any], arguments: Sequence[Any]) -> set[int]:
         """Which of its results are other ones when it is called again."""
