@@ -87,7 +87,8 @@ def test_what_the_first_replica_contributes_is_known_from_its_own_examples(
     assert found == (None if factor is None else pytest.approx(factor))
 
 
-@pytest.mark.parametrize("mean", [pytest.param(True, marks=pytest.mark.full), False])
+@pytest.mark.full
+@pytest.mark.parametrize("mean", [True, False])
 def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Path, mean: bool) -> None:
     """Where replicas are averaged, each step is the mean of what one device does with the rows of each; else it is
     twice that, and whether the number is meant for this cluster nobody knows.

@@ -96,6 +96,7 @@ def _clock(strategy: Any, record: Any, how: str) -> None:
     _trained(strategy, record, np.random.default_rng(seeds[how]()).integers(0, 9, 8).astype(np.float32))
 
 
+@pytest.mark.full
 def test_data_without_a_seed_are_seeded_and_the_verdict_says_so() -> None:
     """`default_rng()` draws the same in each run, so a right program is consistent and a wrong one is not."""
     right = verify(_drawn, "mirrored-2", tier="exact")

@@ -32,9 +32,8 @@ def test_an_average_or_a_count_that_counts_replicas_is_found(where: str, reports
         assert named == ({"count"} if where == "replica" else {"average"}), str(verdict)
 
 
-@pytest.mark.parametrize(
-    "kind", ["own", *(pytest.param(each, marks=pytest.mark.full) for each in ("shared", "normal"))]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["own", "shared", "normal"])
 def test_a_state_of_its_own_that_a_replica_trains_from_is_a_finding(kind: str) -> None:
     """One that nothing is trained from is none."""
     verdict = verify(centred(kind), "mirrored-2", explain=False, prove=False)

@@ -109,15 +109,12 @@ def test_a_machine_that_stays_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "the loss of m1 was not seen within 0.2 s" in caught.value.root_cause.message
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("cable", "why"),
     [
         ("true {}", "the loss of m1 was not seen within 0.2 s"),
-        pytest.param(
-            "sh -c 'echo no cable at $0 >&2; exit 3' {}",
-            "not be pulled: .* ended with exit code 3: no cable at m1",
-            marks=pytest.mark.full,
-        ),
+        ("sh -c 'echo no cable at $0 >&2; exit 3' {}", "not be pulled: .* ended with exit code 3: no cable at m1"),
     ],
 )
 def test_a_cable_that_is_not_pulled_is_no_cut(cable: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:

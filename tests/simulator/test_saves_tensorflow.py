@@ -121,7 +121,8 @@ def _short(event: dict[str, Any]) -> tuple[Any, ...]:
     return event["event"], event["kind"], event["path"], event["asynchronous"]
 
 
-@pytest.mark.parametrize("way", [pytest.param("program", marks=pytest.mark.full), "function"])
+@pytest.mark.full
+@pytest.mark.parametrize("way", ["program", "function"])
 def test_every_kind_of_save_is_an_event(tmp_path: Path, way: str) -> None:
     """One for each outermost call, of both Kerases and their callbacks, of checkpoints and saved models; of
     asynchronous checkpoints also the end, with the bytes that were written.
