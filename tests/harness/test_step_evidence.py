@@ -270,6 +270,17 @@ def test_a_draw_that_comes_again_is_seen_unless_one_device_repeats_it_too() -> N
         assert _look(fixed, step, [draws[0], draws[1]], np.concatenate(draws[:2])) == []
 
 
+@pytest.mark.parametrize(("rows", "kinds"), [(8, []), (400, ["again"])])
+def test_a_mask_may_come_again_by_chance(rows: int, kinds: list[str]) -> None:
+    """Half of eight rows are chosen in one of 70 ways; of many rows nobody chooses the same ones again."""
+    random = np.random.default_rng(1)
+    first, other, later, own = ((random.permutation(rows) < rows // 2).astype(np.float32) for _ in range(4))
+    repeats = Repeats()
+    assert _look(repeats, 1, [first, other], np.concatenate([first, own])) == []
+    found = _look(repeats, 2, [other, later], np.concatenate([other, own]))
+    assert [each.kind for each in found] == kinds
+
+
 # ---------------------------------------------------------------------- examples
 
 

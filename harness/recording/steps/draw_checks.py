@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _TELLING_BITS = 48
 """Of draws with fewer random bits, replicas or steps have equal ones by chance."""
+_LOOKED_AT = 256
+"""Numbers of which nearly all draws tell enough: a large one need not be sorted at each step."""
 
 
 @dataclass(frozen=True)
@@ -137,16 +139,21 @@ def _key(array: np.ndarray[Any, Any]) -> bytes:
 
 def _tells(array: np.ndarray[Any, Any]) -> bool:
     """Whether it has so many random bits that two of them are equal for a reason."""
+    flat = array.ravel()
+    return _bits(flat[:_LOOKED_AT]) >= _TELLING_BITS or (flat.size > _LOOKED_AT and _bits(flat) >= _TELLING_BITS)
+
+
+def _bits(numbers: np.ndarray[Any, Any]) -> float:
+    """About how many random bits some numbers have: numbers of which several are equal may be a mask, or a choice."""
     import numpy as np
 
-    if not array.size:
-        return False
-    _, counts = np.unique(array, return_counts=True)
-    if array.dtype.kind == "f" and len(counts) == array.size:
-        return array.size * 20 >= _TELLING_BITS
-    # Numbers of which several are equal may be a mask, or a choice of some.
-    parts = counts / array.size
-    return array.size * float(-np.sum(parts * np.log2(parts))) >= _TELLING_BITS
+    if not numbers.size:
+        return 0.0
+    _, counts = np.unique(numbers, return_counts=True)
+    if numbers.dtype.kind == "f" and len(counts) == numbers.size:
+        return numbers.size * 20.0
+    parts = counts / numbers.size
+    return numbers.size * float(-np.sum(parts * np.log2(parts)))
 
 
 def are_of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]], own: Sequence[Any]) -> bool:

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 from harness.evidence.steps import DRAWN, StepPlace
@@ -19,6 +21,8 @@ from harness.recording.steps.python_calls import PYTHON, PythonCall, with_gradie
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
 
+_ROOT = Path(__file__).parents[3]
+_OURS = tuple(f"{_ROOT / name}{os.sep}" for name in ("harness", "simulator"))
 _NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
 
 
@@ -118,7 +122,8 @@ def _calling(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
 
 def _is_of_lockstep(function: Any) -> bool:
     """Whether a fault, or who follows the run, has put this call there."""
-    return str(getattr(function, "__module__", None)).partition(".")[0] in ("harness", "simulator")
+    code = getattr(function, "__code__", None)  # by its file: a program may have modules of the same names
+    return code is not None and code.co_filename.startswith(_OURS)
 
 
 def _tensors(inputs: Any) -> list[Any] | None:
