@@ -18,6 +18,8 @@ from simulator.topology import Topology
 
 SHARE_VARIABLE = "LOCKSTEP_SHARE_GPUS"
 """With `1` runs do not wait for each other, and may meet on one GPU."""
+_LOOK_SECONDS = 0.25
+"""How long one GPU is waited for before all are looked at again."""
 
 
 @contextlib.contextmanager
@@ -71,12 +73,15 @@ def _free(
 
 
 def _wait_for(gpu: Gpu | None, place: Path, deadline: float, seconds: float) -> None:
-    """Until somebody else has given it back."""
+    """Until somebody else has given it back, or for so long that another one may have been given back meanwhile."""
     assert gpu is not None
+    left = max(0.0, deadline - time.monotonic())
     try:
-        with _lock(gpu, place).acquire(timeout=max(0.0, deadline - time.monotonic())):
+        with _lock(gpu, place).acquire(timeout=min(left, _LOOK_SECONDS)):
             pass
     except Timeout:
+        if left > _LOOK_SECONDS:
+            return
         what = f"GPU {gpu.index} ({gpu.name}), which another run of Lockstep has"
         raise DeadlineExceeded(what, seconds, f"{SHARE_VARIABLE}=1 lets runs share GPUs") from None
 

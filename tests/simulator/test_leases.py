@@ -45,6 +45,24 @@ def test_a_run_waits_until_enough_are_free(tmp_path: Path) -> None:
     assert got == [_TWO]
 
 
+def test_a_run_takes_whichever_is_free_first(tmp_path: Path) -> None:
+    """Not only the one that it found busy first, which may stay so."""
+    got: list[tuple[Gpu, ...]] = []
+
+    def want_one() -> None:
+        with gpu_lease(1, _TWO, 10.0, tmp_path) as one:
+            got.append(one)
+
+    with gpu_lease(1, _TWO, 1.0, tmp_path):
+        with gpu_lease(1, _TWO, 1.0, tmp_path):
+            thread = threading.Thread(target=want_one)
+            thread.start()
+            thread.join(0.1)
+            assert got == []
+        thread.join(30.0)
+    assert got == [(_TWO[1],)]
+
+
 def test_the_lock_is_that_of_the_physical_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`CUDA_VISIBLE_DEVICES=1` makes GPU 1 number 0, and another process must not take it for GPU 0."""
     with gpu_lease(1, _TWO, 1.0, tmp_path) as first:
