@@ -17,7 +17,7 @@ from tools.probing.drawn import draw_forms, is_drawn, named_form
 from tools.probing.inventory import Inventory, inventory_of
 from tools.probing.kinds import KINDS
 from tools.probing.kinds.protocol import Keras, Kind, Row, forms_of
-from tools.probing.running import Finding, Outcome, Probe, Probed, probes, result_of
+from tools.probing.running import Finding, Probe, Probed, Shown, probes, result_of
 from tools.probing.table import coverage, findings, formless, refused
 from tools.probing.training import CIRCUMSTANCES
 
@@ -175,11 +175,12 @@ def test_wrong_forms_are_found_by_parts_and_known_ones_stay_together(monkeypatch
     """Each wrong one by itself; of those that meet one defect, which is seen, none is tried again."""
     tried: list[tuple[str, ...]] = []
 
-    def verified(probe: Probe, forms: tuple[str, ...]) -> tuple[Outcome, str]:
+    def verified(probe: Probe, forms: tuple[str, ...]) -> Shown:
         tried.append(forms)
         if probe.kind == "optimizers":
-            return "known", "keras3-clip-before-reduction"
-        return ("wrong", "it differs") if {"Dense:3", "Dense:7"} & {*forms} else ("consistent", "")
+            clipped = tuple(form for form in forms if "clip" in form)
+            return Shown("known", "keras3-clip-before-reduction", clipped if clipped == forms else ())
+        return Shown("wrong", "it differs") if {"Dense:3", "Dense:7"} & {*forms} else Shown("consistent")
 
     monkeypatch.setattr(running, "_verified", verified)
     forms = tuple(f"Dense:{number}" for number in range(9))
@@ -212,3 +213,11 @@ def test_the_wrong_form_of_a_part_is_found() -> None:
     forms = ("Add", "Dense", "Dense:activity", "Softmax")
     found = result_of(Probe("layers", "tf_keras", "mirrored-2", "uneven", forms))
     assert [(each.form, each.outcome) for each in found.findings] == [("Dense:activity", "documented")]
+
+
+@pytest.mark.full
+def test_what_bfloat16_rounds_is_told_of_its_form() -> None:
+    """Others beside it are consistent, and no form is tried by itself to know which it is."""
+    forms = ("MeanAbsolutePercentageError:sum", "SquaredHinge:sum")
+    (found,) = result_of(Probe("losses", "tf_keras", "mirrored-2", "half", forms)).findings
+    assert (found.form, found.outcome, found.is_open) == ("SquaredHinge:sum", "coarse", False)

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -20,7 +20,8 @@ from tools.probing.inventory import Inventory
 from tools.probing.kinds import KINDS
 from tools.probing.training import train
 
-Outcome = Literal["consistent", "known", "documented", "not judged", "wrong", "failed"]
+Outcome = Literal["consistent", "known", "documented", "coarse", "not judged", "wrong", "failed"]
+_COARSE = "what a step adds in bfloat16 is little more than its rounding; all else is consistent"
 # Those of a part are verified in one run.
 _FORMS_MAX = 16
 
@@ -61,7 +62,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def is_open(self) -> bool:
         """Whether nobody knows why yet."""
-        return self.outcome not in ("known", "documented")
+        return self.outcome not in ("known", "documented", "coarse")
 
 
 class Probed(msgspec.Struct, frozen=True):
@@ -130,12 +131,26 @@ def result_of(probe: Probe) -> Probed:
     return Probed(probe.name, probe.forms, findings, round(time.monotonic() - began, 1))
 
 
+class Shown(NamedTuple):
+    """What a run of some forms has shown.
+
+    Attributes:
+        outcome: of all of them.
+        text: why.
+        concerned: the forms that are known to have it; none where each must be tried.
+    """
+
+    outcome: Outcome
+    text: str = ""
+    concerned: tuple[str, ...] = ()
+
+
 def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
-    outcome, text = _verified(probe, forms)
-    if outcome == "consistent":
+    shown = _verified(probe, forms)
+    if shown.outcome == "consistent":
         return
-    if outcome == "known" and all(text in _met(probe.kind, probe.package, form, probe.strategy) for form in forms):
-        yield from (Finding(form, outcome, text) for form in forms)
+    if shown.concerned:
+        yield from (Finding(form, shown.outcome, shown.text) for form in shown.concerned)
         return
     if len(forms) == 1:
         where = f"{probe.package}/{forms[0]}/{probe.strategy}/{probe.circumstance}"
@@ -143,36 +158,44 @@ def _findings(probe: Probe, forms: tuple[str, ...]) -> Iterator[Finding]:
         if documented:
             yield Finding(forms[0], "documented", documented[0])
         else:
-            yield Finding(forms[0], outcome, text)
+            yield Finding(forms[0], shown.outcome, shown.text)
         return
     size = -(-len(forms) // 3)
     for first in range(0, len(forms), size):
         yield from _findings(probe, forms[first : first + size])
 
 
-def _verified(probe: Probe, forms: tuple[str, ...]) -> tuple[Outcome, str]:
+def _verified(probe: Probe, forms: tuple[str, ...]) -> Shown:
     program = functools.partial(
         train, kind=probe.kind, package=probe.package, forms=forms, circumstance=probe.circumstance
     )
     try:
         verdict = verify(program, probe.strategy)
     except LockstepError as error:
-        known = _known(probe, forms, error)
-        return ("failed", str(error).strip()) if known is None else ("known", known)
+        return _known(probe, forms, error) or Shown("failed", str(error).strip())
     if verdict.outcome == "consistent":
-        return "consistent", ""
+        return Shown("consistent")
     if verdict.outcome == "abstained":
-        return "not judged", verdict.why_abstained or ""
-    known = _known(probe, forms, verdict)
-    return ("wrong", str(verdict)) if known is None else ("known", known)
+        coarse = _coarse(forms, verdict) if probe.circumstance == "half" else ()
+        return Shown("coarse", _COARSE, coarse) if coarse else Shown("not judged", verdict.why_abstained or "")
+    return _known(probe, forms, verdict) or Shown("wrong", str(verdict))
 
 
-def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict) -> str | None:
+def _coarse(forms: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:
+    """The forms that have variables of whose changes too little is known, if nothing else keeps a run unjudged."""
+    unseen = [name for law in verdict.judgements for name in law.unseen]
+    if verdict.abstained is not None:
+        return ()
+    return tuple(form for form in forms if any(name.startswith(f"{form}/") for name in unseen))
+
+
+def _known(probe: Probe, forms: tuple[str, ...], found: LockstepError | Verdict) -> Shown | None:
     """The known defect that one of the forms has, if this is how it shows itself."""
-    ids = {issue for form in forms for issue in _met(probe.kind, probe.package, form, probe.strategy)}
+    met = {form: _met(probe.kind, probe.package, form, probe.strategy) for form in forms}
     for issue in registry():
-        if issue.id in ids and _is_seen(issue.symptom_here, found):
-            return issue.id
+        having = tuple(form for form, issues in met.items() if issue.id in issues)
+        if having and _is_seen(issue.symptom_here, found):
+            return Shown("known", issue.id, having if having == forms else ())
     return None
 
 
