@@ -18,7 +18,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
 
-OWN_DRAWS = ("own", "state", "statistics")
+OWN_DRAWS = ("own", "state", "mixed_rows", "statistics")
 """The kinds of a `DrawSeen` that say what each replica has for itself."""
 
 _FILLED = ("loss", "examples")

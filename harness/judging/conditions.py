@@ -21,7 +21,8 @@ from harness.relations import COARSE, Proof
 EQUAL_DRAWS, ORDER, DRAWN_DATA = "equal_draws", "order_of_examples", "drawn_examples"
 OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_statistics", "shuffled_apart"
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
-REPEATED_DRAWS, BY_PROOF, PYTHON_STATE = "repeated_draws", "by_proof", "python_state"
+REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
+PYTHON_STATE, PYTHON_ROWS = "python_state", "python_rows"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 SHUFFLED = "shuffle_before_shard"
@@ -47,7 +48,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         case: a run, and a reference that followed it.
         judgements: what the laws say of it.
     """
-    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_python_state(case.reference)]
+    found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_by_python(case.reference)]
     found += [*_placed(case.run), *_unread(case.run)]
     order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
@@ -133,18 +134,24 @@ def _equal_draws(reference: RunTrace) -> Iterator[Condition]:
 
 
 def _own_statistics(reference: RunTrace) -> Iterator[Condition]:
-    seen = (step.seen for step in reference.clients[0].steps)
-    places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "statistics")
-    if places:
-        yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {shown(list(places))}")
+    if places := _places(reference, "statistics"):
+        yield Condition(OWN_STATISTICS, f"that each replica normalises by its own batch: {shown(places)}")
 
 
-def _python_state(reference: RunTrace) -> Iterator[Condition]:
+def _by_python(reference: RunTrace) -> Iterator[Condition]:
+    texts = {
+        "state": (PYTHON_STATE, "what Python gives by more than its arguments and generators, such as a state"),
+        "mixed_rows": (PYTHON_ROWS, "what Python draws for an example by the examples beside it, such as their mean"),
+    }
+    for kind, (code, text) in texts.items():
+        if places := _places(reference, kind):
+            yield Condition(code, f"{text}: {shown(places)}")
+
+
+def _places(reference: RunTrace, kind: str) -> list[str]:
+    """Where such draws were."""
     seen = (step.seen for step in reference.clients[0].steps)
-    places = dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == "state")
-    if places:
-        text = "what Python gives by more than its arguments and generators, such as a state that it keeps"
-        yield Condition(PYTHON_STATE, f"{text}: {shown(list(places))}")
+    return list(dict.fromkeys(draw.where for each in seen if each for draw in each.draws if draw.kind == kind))
 
 
 def _placed(run: RunTrace) -> Iterator[Condition]:

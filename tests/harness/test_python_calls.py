@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from harness import verify
+from harness.recording.steps import python_rows
 from harness.recording.steps.python_calls import PythonCall
 
 ROWS = np.arange(6.0, dtype=np.float32).reshape(3, 2)
@@ -94,6 +95,48 @@ def test_a_state_is_told_from_draws(function: Callable[..., Any], keeps: bool) -
     assert str(np.random.get_state()) == before  # from which the program may draw elsewhere
 
 
+SEEDED = np.random.default_rng(5)
+
+
+def _masked(rows: Any) -> Any:
+    mask = SEEDED.random(rows.shape) < 0.5
+    return rows * mask + SEEDED.normal(size=rows.shape)
+
+
+def _mixed(rows: Any) -> Any:
+    return 0.7 * rows + 0.3 * rows[SEEDED.permutation(len(rows))]
+
+
+@pytest.mark.parametrize(
+    ("function", "mixes"),
+    [
+        pytest.param(lambda rows: rows + SEEDED.normal(size=rows.shape), False, id="noise"),
+        pytest.param(_masked, False, id="mask-and-noise"),
+        pytest.param(lambda rows: rows * SEEDED.binomial(1, 0.01, rows.shape), False, id="rare"),
+        pytest.param(lambda rows: rows - rows.mean(0) + 0.1 * SEEDED.normal(size=rows.shape), True, id="centred"),
+        pytest.param(lambda rows: rows * len(rows) + 0.1 * SEEDED.normal(size=rows.shape), True, id="length"),
+        pytest.param(lambda rows: rows / len(rows) * (SEEDED.random(rows.shape) < 0.8), True, id="mean"),
+        pytest.param(_mixed, True, id="mixed"),
+    ],
+)
+def test_rows_that_depend_on_those_beside_them(function: Callable[..., Any], mixes: bool) -> None:
+    """Noise on what is computed of a batch does not hide it."""
+    call = PythonCall(function, is_eager=False, inputs=[None])
+    rows = np.arange(48.0).reshape(12, 4)
+    parts = [[function(rows[:4])], [function(rows[4:])]]
+    assert call.draws([function(rows)], parts, [rows]) == [True]
+    assert call.mixes_rows is mixes
+    assert not call.keeps_state
+
+
+def test_slow_python_is_not_called_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Too few means tell nothing."""
+    monkeypatch.setattr(python_rows, "_SECONDS", 0.0)
+    call = PythonCall(_mixed, is_eager=False, inputs=[None])
+    assert call.draws([_mixed(ROWS)], RUN, [ROWS]) == [True]
+    assert not call.mixes_rows
+
+
 def test_not_called_where_the_run_has_the_same() -> None:
     """A right function is not called once more, which a program could see."""
     calls: list[Any] = []
@@ -167,6 +210,20 @@ def test_a_state_of_python_is_a_condition() -> None:
     """One device would have another one, and nobody can set it."""
     verdict = verify(running_mean_in_python, strategy="mirrored-2")
     assert [each.code for each in verdict.conditions] == ["python_state"]
+    assert dataclasses.replace(verdict, strict=True).denied
+
+
+def centred_noise(strategy: Any, record: Any) -> None:
+    """Wrong, and not known to be: rows are centred by the mean of one replica's, below noise."""
+    noise = _Noise()
+    _train(strategy, record, lambda given: given - given.mean(0) + noise.generator.normal(size=given.shape))
+
+
+@pytest.mark.full
+def test_rows_that_python_mixes_are_a_condition() -> None:
+    """One device would mix others, and some mean it so."""
+    verdict = verify(centred_noise, strategy="mirrored-2")
+    assert [each.code for each in verdict.conditions] == ["python_rows"]
     assert dataclasses.replace(verdict, strict=True).denied
 
 

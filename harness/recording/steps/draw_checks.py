@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps import EvidenceReader, PlaceValue, StepPlace, Stored
 from harness.evidence.trace import DrawSeen
+from harness.recording.steps.python_calls import PythonCall
 from harness.recording.steps.row_joins import rows_axis
 
 if TYPE_CHECKING:
@@ -49,10 +50,12 @@ class DrawSource:
         """That each replica normalises by the statistics of its own examples."""
         return self.said("statistics", "replicas normalise each by its own batch")
 
-    @property
-    def state(self) -> DrawSeen:
-        """That Python gives what follows from more than its arguments and random generators."""
-        return self.said("state", "Python keeps a state")
+    def of_python(self, call: PythonCall) -> Iterator[DrawSeen]:
+        """That Python gives what follows from more than random generators, its arguments, and of these each row."""
+        if call.keeps_state:
+            yield self.said("state", "Python keeps a state")
+        if call.mixes_rows:
+            yield self.said("mixed_rows", "what Python draws for an example depends on those beside it")
 
     def unlike(self, run: Any, own: Any) -> DrawSeen:
         """That the run draws from another distribution than one device."""

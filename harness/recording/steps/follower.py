@@ -456,8 +456,8 @@ class Follower:
                     said = self._repeats.look(source, (self._index, step.worker), draw.place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
                 permutes = source.operation in PERMUTING
-                if call is not None and call.keeps_state and self._is_compared:
-                    self._draws_seen[source.state] = None
+                if call is not None and self._is_compared:
+                    self._draws_seen.update(dict.fromkeys(source.of_python(call)))
                 joined = []
                 for k, value in enumerate(own):
                     each = [part[k] for part in parts]

@@ -7,12 +7,14 @@ a mean over one replica's rows by NumPy is seen to be one. Nobody can read that 
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from harness.recording.noise.protocol import eps_of
 from harness.recording.steps.generators import generators_saved
-from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draw
+from harness.recording.steps.python_rows import depends_on_others
+from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draw, rows_axis
 from harness.recording.watch.places import BY_PYTHON
 
 PYTHON = "PyFunction"
@@ -35,6 +37,7 @@ class PythonCall:
     Attributes:
         has_gradients: whether gradients were taken through it.
         keeps_state: whether what it draws follows from more than its arguments and random generators, such as a state.
+        mixes_rows: whether what it draws for an example depends on the examples beside it.
     """
 
     def __init__(self, function: Callable[..., Any], *, is_eager: bool, inputs: Sequence[Any] | None) -> None:
@@ -43,6 +46,7 @@ class PythonCall:
         self.inputs = tuple(inputs or ())
         self.has_gradients = False
         self.keeps_state = False
+        self.mixes_rows = False
         self._calls = _CALLS if inputs is not None else 0
         self._drawn: set[int] | None = None if inputs is None else set()
 
@@ -59,7 +63,10 @@ class PythonCall:
         others = {number for number, value in enumerate(own) if not _is_joined(number, value, parts)}
         if self._calls and others - self._drawn:
             restore = generators_saved(self._function)  # from which the program may draw elsewhere
+            known = len(self._drawn)
             self._look(own, others, arguments)
+            if not known and not self.keeps_state:
+                self.mixes_rows = self._mixes_rows(own, parts, arguments)
             restore()
         return [number in others & self._drawn for number in range(len(own))]
 
@@ -89,6 +96,18 @@ class PythonCall:
         if one is None or other is None or len(one) != len(other):
             return True
         return not all(map(_is_near, one, other))
+
+    def _mixes_rows(self, own: Sequence[Any], parts: Sequence[Parts], arguments: Sequence[Any]) -> bool:
+        """Whether a drawn result depends on the rows that are beside its own."""
+        assert self._drawn is not None
+        for number in self._drawn:
+            shapes = [part[number].shape for part in parts if number < len(part)]
+            if own[number].dtype.kind == "f" and rows_axis(own[number].shape, shapes) == 0:
+                sizes = [shape[0] for shape in shapes]
+                saved = functools.partial(generators_saved, self._function)
+                if depends_on_others(self._called, arguments, sizes, number, saved):
+                    return True
+        return False
 
     def _called(self, arguments: Sequence[Any]) -> list[Any] | None:
         """What it gives; None where it raises, as with a state that has come to its end."""
