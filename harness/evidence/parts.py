@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import msgspec
 
 from harness.evidence.corrupt_values import CorruptValue, read_corrupt_values
 from harness.evidence.links import Links, read_links
+from harness.evidence.loaded_names import names_before, renamed
 from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
 from harness.evidence.steps import evidence_folder, segment_of
@@ -32,7 +33,7 @@ class Part:
 
     `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
     that any of them did. `struck` are the numbers that faults have changed in these processes, and `evidence` is where
-    they have left what their steps had.
+    they have left what their steps had. `names` are those that variables had in the first part, by those in `evidence`.
     """
 
     trace: RunTrace
@@ -40,6 +41,7 @@ class Part:
     furthest: int
     struck: tuple[CorruptValue, ...] = ()
     evidence: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class Parts:
         saves: what the run has saved in `record.directory` and restored from it, None where that was not noted.
         later: of an interrupted script, the files that it had written at its end.
         evidence: where the last incarnations have left what their steps had.
+        names: those that variables had in the first part, by those in `evidence`.
     """
 
     last: RunTrace
@@ -69,6 +72,7 @@ class Parts:
     saves: Saves | None = None
     later: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class Killed(msgspec.Struct, frozen=True):
@@ -101,9 +105,22 @@ class _Incarnation:
 def read_parts(directory: Path) -> Parts:
     """Read what every incarnation of every client of a run has left in its directory.
 
+    Variables that were seen have the names of the first part.
+
     Raises:
         ValueError: a client has left nothing.
     """
+    parts = _read_parts(directory)
+    if not parts.earlier:
+        return parts
+    first, *others = parts.earlier
+    names = [names_before(each.trace, first.trace) for each in others]
+    last = names_before(parts.last, first.trace)
+    named = (replace(each, trace=renamed(each.trace, to), names=to) for each, to in zip(others, names, strict=True))
+    return replace(parts, earlier=(first, *named), last=renamed(parts.last, last), names=last)
+
+
+def _read_parts(directory: Path) -> Parts:
     traces = directory / TRACES
     numbered = [path for path in traces.iterdir() if path.name.isdigit()] if traces.exists() else []
     folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from harness.evidence.parts import Parts
+import msgspec
+
+from harness.evidence.parts import Part, Parts
 from harness.evidence.reference import Reference
 from harness.evidence.steps import EvidenceReader, HeldVariable, RunEvidence, Segment, lead
 from harness.judging.align import begins
@@ -26,24 +28,24 @@ def segments_by_state(parts: Parts) -> tuple[Segment, ...]:
     None where a part has left no evidence.
     """
     found: list[Segment] = []
-    every = _folders(parts)
-    if not all(RunEvidence([Segment(folders)]).is_there for folders in every):
+    every = _segments(parts)
+    if not all(RunEvidence([each]).is_there for each in every):
         return ()
-    for folders in every:
+    for each in every:
         if not found:
-            found.append(Segment(folders))
+            found.append(each)
             continue
-        skipped = lead(folders)
-        found.append(Segment(folders, _went_on(found, folders, skipped), skipped))
+        skipped = lead(each.folders)
+        found.append(msgspec.structs.replace(each, after=_went_on(found, each, skipped), skipped=skipped))
     return tuple(found)
 
 
 def segments_by_counts(parts: Parts, reference: Reference) -> tuple[Segment, ...]:
     """The same by the number of steps that were recorded, which the reference has done from begin to end."""
     found: list[Segment] = []
-    for folders, begin in zip(_folders(parts), begins(parts, reference), strict=True):
-        after, skipped = (_step_of(found, parts, reference, begin), lead(folders)) if found else (0, 0)
-        found.append(Segment(folders, after, skipped))
+    for each, begin in zip(_segments(parts), begins(parts, reference), strict=True):
+        after, skipped = (_step_of(found, parts, reference, begin), lead(each.folders)) if found else (0, 0)
+        found.append(msgspec.structs.replace(each, after=after, skipped=skipped))
     return tuple(found)
 
 
@@ -58,8 +60,10 @@ def undone(parts: Parts, reference: Reference) -> tuple[int, ...]:
     )
 
 
-def _folders(parts: Parts) -> list[tuple[str, ...]]:
-    return [*(part.evidence for part in parts.earlier if part.common), parts.evidence]
+def _segments(parts: Parts) -> list[Segment]:
+    """Those of all parts, as if each began the training."""
+    told: list[Part | Parts] = [*(part for part in parts.earlier if part.common), parts]
+    return [Segment(each.evidence, names=dict(each.names)) for each in told]
 
 
 def _step_of(before: Sequence[Segment], parts: Parts, reference: Reference, begin: int) -> int:
@@ -75,13 +79,12 @@ def _step_of(before: Sequence[Segment], parts: Parts, reference: Reference, begi
     return index
 
 
-def _went_on(before: Sequence[Segment], folders: Sequence[str], skipped: int) -> int:
-    run, reader = RunEvidence(before), EvidenceReader(folders[0])
-    first = reader.step(skipped + 1)
+def _went_on(before: Sequence[Segment], part: Segment, skipped: int) -> int:
+    run, first = RunEvidence(before), RunEvidence([part]).step(skipped + 1)
     last = before[-1].after - before[-1].skipped + EvidenceReader(before[-1].folders[0]).steps
-    if first is None:
+    if not first.is_there:
         return last
-    began = _state([(reader, held) for held in first.before])
+    began = _state(first.held)
     shares = {index: _share(began, _state_after(run, index)) for index in range(lead(before[0].folders), last + 1)}
     most = max(shares.values(), default=0.0)
     return last if most < _MOST else max(index for index, share in shares.items() if share == most)

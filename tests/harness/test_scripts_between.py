@@ -118,3 +118,36 @@ def test_what_a_script_does_after_its_last_step_is_judged(
     if not keep:
         assert {each.law for each in verdict.findings} == {"begins_alike"}
         assert "at the end, after step 6, variable" in verdict.findings[0].text
+
+
+_LOADING = """
+import glob
+import sys
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+rng = np.random.default_rng(5)
+x, y = rng.normal(size=(32, 4)).astype("float32"), rng.normal(size=(32, 1)).astype("float32")
+saved = sorted(glob.glob("m-*.keras"))
+with tf.distribute.MirroredStrategy().scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    if saved:
+        model = keras.models.load_model(saved[-1], compile="keep" in sys.argv)
+    if not model.compiled:
+        model.compile(keras.optimizers.Adam(0.05), "mse")
+saving = keras.callbacks.ModelCheckpoint("m-{epoch}.keras")
+model.fit(x, y, batch_size=16, shuffle=False, epochs=3, initial_epoch=len(saved), verbose=0, callbacks=[saving])
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keep", [False, True])
+def test_a_model_that_is_loaded_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
+    """Keras names its variables otherwise; the one that it replaces has their names, and is of no use any more."""
+    monkeypatch.chdir(tmp_path)
+    verdict = _verified(_LOADING, interrupt_at=3, keep=keep)
+    if not keep:
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "slots_not_restored"

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -34,14 +35,16 @@ from simulator.faults import Kill, TornCheckpoint
 ORDER = [[1, 2], [3, 4], [5, 6], [7, 8]]
 
 
-def _client(values: Sequence[float], examples: Sequence[Sequence[int]], *, unseen: tuple[str, ...] = ()) -> ClientTrace:
-    """A process of a script: after each step `w` has a value."""
+def _client(
+    values: Sequence[float], examples: Sequence[Sequence[int]], *, unseen: tuple[str, ...] = (), name: str = "w"
+) -> ClientTrace:
+    """A process of a script: after each step a variable has a value."""
     header = Header("local:0", 0, "mirrored-2", 2, 1, 1, 20, {}, at_once=True)
     seen = tuple(
         Seen(
             index=index,
             at=float(index),
-            variables=(SeenVariable("w", "plain", (Array.of([value]),)),),
+            variables=(SeenVariable(name, "plain", (Array.of([value]),)),),
             examples=(tuple(ids),),
             columns=(0,),
         )
@@ -50,7 +53,7 @@ def _client(values: Sequence[float], examples: Sequence[Sequence[int]], *, unsee
     return ClientTrace(header, seen=seen, counters=Counters(unseen=unseen))
 
 
-def _run(values: Sequence[float], examples: Sequence[Sequence[int]], **options: tuple[str, ...]) -> RunTrace:
+def _run(values: Sequence[float], examples: Sequence[Sequence[int]], **options: Any) -> RunTrace:
     return RunTrace((_client(values, examples, **options),))
 
 
@@ -69,13 +72,17 @@ def _parts(
     again: Sequence[Sequence[int]] | None = None,
     saved: tuple[str, ...] = ("ckpt-1",),
     later: tuple[str, ...] = (),
+    name: str = "w",
 ) -> Parts:
-    """As an interrupted run leaves them: `then` are the last steps, or have seen examples of their own (`again`)."""
+    """As an interrupted run leaves them: `then` are the last steps, or have seen examples of their own (`again`).
+
+    The variable `w` has another `name` then.
+    """
     for folder in (directory / INTERRUPTED / TRACES, directory / TRACES):
         folder.mkdir(parents=True)
     write_client(directory / INTERRUPTED / TRACES / "local-0.trace", _client(first, examples[: len(first)]))
     rest = examples[len(examples) - len(then) :] if again is None else again
-    write_client(directory / TRACES / "local-0.trace", _client(then, rest))
+    write_client(directory / TRACES / "local-0.trace", _client(then, rest, name=name))
     Killed(len(first), saved, later).leave(directory)
     return read_parts(directory)
 
@@ -101,6 +108,14 @@ def test_all_incarnations_are_held_against_one_reference(
 ) -> None:
     """Steps may be done again if they are the same."""
     assert _judged(_parts(tmp_path, first, then), _truth()).outcome == outcome
+
+
+@pytest.mark.parametrize(("then", "outcome"), [([3.0, 4.0], "consistent"), ([3.5, 4.5], "inconsistent")])
+def test_a_model_that_is_loaded_has_other_names(tmp_path: Path, then: list[float], outcome: str) -> None:
+    """It is compared under those of the first start."""
+    parts = _parts(tmp_path, [1.0, 2.0], then, name="loaded")
+    assert dict(parts.names) == {"loaded": "w"}
+    assert _judged(parts, _truth()).outcome == outcome
 
 
 def test_what_had_not_been_saved_cannot_be_resumed(tmp_path: Path) -> None:

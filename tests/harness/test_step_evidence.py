@@ -119,37 +119,39 @@ def test_axes_whose_sizes_one_device_cannot_rely_on(
 # ---------------------------------------------------------------------- a run in parts
 
 
-def _left(folder: Path, states: list[float], *, builds: int = 0, begins: float | None = None) -> str:
+def _left(folder: Path, states: list[float], *, builds: int = 0, begins: float | None = None, name: str = "w") -> str:
     """What a process leaves that had so many calls before it trained, and reported a variable after each step."""
     writer = EvidenceWriter(folder)
     for index, state in enumerate([0.0] * builds + states, start=1):
         writer.begin(index)
         trained = index > builds
         first = index == builds + 1 and begins is not None
-        before = (_held(writer, begins if first else 0.0),)
-        reported = ((_held(writer, state),),) if trained else ()
+        before = (_held(writer, begins if first else 0.0, name),)
+        reported = ((_held(writer, state, name),),) if trained else ()
         writer.publish(StepEvidence(index, before, reported=reported, trained=trained))
     return str(folder)
 
 
-def _held(writer: EvidenceWriter, value: float | None) -> HeldVariable:
-    return HeldVariable("w", 0, "copies", (writer.put(np.float32(value)),))
+def _held(writer: EvidenceWriter, value: float | None, name: str = "w") -> HeldVariable:
+    return HeldVariable(name, 0, "copies", (writer.put(np.float32(value)),))
 
 
 def _part(folder: str) -> Part:
     return Part(RunTrace(()), 1, 1, evidence=(folder,))
 
 
-@pytest.mark.parametrize("builds", [0, 2])
-def test_a_part_goes_on_from_the_step_whose_state_it_began_with(builds: int, tmp_path: Path) -> None:
-    """To the bit; what was done after that step and was done again is the later part's."""
+@pytest.mark.parametrize(("builds", "name"), [(0, "w"), (2, "w"), (0, "loaded")])
+def test_a_part_goes_on_from_the_step_whose_state_it_began_with(builds: int, name: str, tmp_path: Path) -> None:
+    """To the bit, under whatever name; what was done after that step and was done again is the later part's."""
     first = _left(tmp_path / "first", [1.0, 2.0, 3.0, 4.0], builds=builds, begins=0.5)
-    second = _left(tmp_path / "second", [3.5, 4.5, 5.5], builds=builds, begins=2.0)
-    segments = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,)))
-    assert segments == (Segment((first,)), Segment((second,), builds + 2, builds))
+    second = _left(tmp_path / "second", [3.5, 4.5, 5.5], builds=builds, begins=2.0, name=name)
+    names = {} if name == "w" else {name: "w"}
+    segments = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,), names=names))
+    assert segments == (Segment((first,)), Segment((second,), builds + 2, builds, names=names))
     run = RunEvidence(segments)
     found = [run.step(builds + number) for number in range(1, 6)]
     assert [each.segment for each in found] == [0, 0, 1, 1, 1]
+    assert {held.name for each in found for _, held in (*each.held, *each.reported(0))} == {"w"}
     reported = [float(each.reported(0)[0][0].array(each.reported(0)[0][1].copies[0])) for each in found]
     assert reported == [1.0, 2.0, 3.5, 4.5, 5.5]
     assert not run.step(builds + 6).is_there

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
 from harness import verify
-from harness.evidence.trace import RunTrace
+from harness.evidence.arrays import Array
+from harness.evidence.trace import RunTrace, SeenVariable, Start
 from harness.evidence.watched_step import OUTER, Frame, Op, WatchedStep, WatchedVariable
 from harness.judging.align.variable_names import named_as
 from harness.judging.culprit.alignment import alike_named
@@ -77,18 +80,38 @@ def test_other_names_at_the_same_places(reported: dict[str, Any], names: list[st
     assert [[each.name for each in one.variables or ()] for one in found] == [names, names]
 
 
-def loads(strategy: Any, record: Any, whole: bool = True) -> None:
-    """Each epoch is saved whole, and what begins anew loads it, `whole` or without slots: Keras names it otherwise."""
+def test_what_is_not_reported_is_hidden_by_what_is() -> None:
+    """A part that makes a model, loads another one and reports that begins with the other's values."""
+    zero, one, two = (Array.of(np.array(number, np.float32)) for number in range(3))
+
+    def start(values: Mapping[str, Array]) -> Start:
+        return Start(0.0, tuple(SeenVariable(name, "copies", (value,)) for name, value in values.items()))
+
+    def begun(name: str, values: Mapping[str, Array]) -> RunTrace:
+        reported = client(step(1, variables={name: np.array(1, np.float32)}))
+        return RunTrace((msgspec.structs.replace(reported, start=start(values), starts=(start(values),)),))
+
+    truth = begun("model/kernel", {"model/kernel": one})
+    found = named_as(begun("kernel", {"model/kernel": zero, "kernel": one, "rate": two}), truth).clients[0]
+    assert found.start == start({"model/kernel": one, "rate": two})
+    assert found.starts == (found.start,)
+    same = begun("model/kernel", {"model/kernel": zero, "kernel": one})
+    assert named_as(same, truth).clients[0].start == same.clients[0].start  # it trains what it has not loaded
+
+
+def loads(strategy: Any, record: Any, whole: bool = True, fresh: bool = False) -> None:
+    """Each epoch is saved whole, and what begins anew loads it, `whole` or without slots: Keras names it otherwise.
+
+    A `fresh` model that nobody trains has the name that it had.
+    """
     import keras
     import tensorflow as tf
 
     rows = tf.random.stateless_normal((32, 4), (1, 2))
     done = sorted(record.directory.glob("m-*.keras"))
     with strategy.scope():
-        if done:
-            model = keras.models.load_model(done[-1], compile=whole)
-        else:
-            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        built: Any = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)]) if fresh or not done else None
+        model = keras.models.load_model(done[-1], compile=whole) if done else built
         if not done or not whole:
             model.compile(optimizer=keras.optimizers.Adam(0.02), loss="mse")
     callbacks = [
@@ -100,9 +123,12 @@ def loads(strategy: Any, record: Any, whole: bool = True) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("whole", "outcome"), [(True, "consistent"), (False, "inconsistent")])
-def test_a_model_that_is_loaded_is_compared(whole: bool, outcome: str) -> None:
+@pytest.mark.parametrize(
+    ("options", "outcome"),
+    [({}, "consistent"), ({"fresh": True}, "consistent"), ({"whole": False}, "inconsistent")],
+)
+def test_a_model_that_is_loaded_is_compared(options: dict[str, bool], outcome: str) -> None:
     """After an interruption, with all of its slots."""
-    program = functools.partial(loads, whole=whole)
+    program = functools.partial(loads, **options)
     verdict = verify(program, "mirrored-2", interrupt_at=4, explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -26,12 +26,14 @@ class Segment(msgspec.Struct, frozen=True):
         after: the step of the whole before the first of these, from 0.
         skipped: how many of their own steps are left out: calls that build variables, which the whole has had.
         live: of processes that are followed while they run; None of those that have ended.
+        names: what variables are called in the whole, by the names that they have here.
     """
 
     folders: tuple[str, ...]
     after: int = 0
     skipped: int = 0
     live: LiveProcesses | None = None
+    names: dict[str, str] = {}
 
 
 def segment_of(traces: Path) -> Segment:
@@ -235,7 +237,18 @@ class RunEvidence:
             self.live.wait(lambda: self._is_closed(index), f"step {index}")
         segment, readers = self._segments[number]
         own = index - segment.after + segment.skipped
-        return RunStep(index, number, [(reader, step) for reader in readers if (step := reader.step(own)) is not None])
+        found = [(reader, step) for reader in readers if (step := reader.step(own)) is not None]
+        return RunStep(index, number, [(reader, _renamed(step, segment.names)) for reader, step in found])
+
+
+def _renamed(step: StepEvidence, names: Mapping[str, str]) -> StepEvidence:
+    def variables(held: Sequence[HeldVariable]) -> tuple[HeldVariable, ...]:
+        return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in held)
+
+    if not names:
+        return step
+    reported = tuple(map(variables, step.reported))
+    return msgspec.structs.replace(step, before=variables(step.before), reported=reported, own=variables(step.own))
 
 
 def _uneven(steps: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[int]:

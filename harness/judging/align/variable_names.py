@@ -6,11 +6,12 @@ loaded under a strategy others than one that is loaded on one device. What a pro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import msgspec
 
-from harness.evidence.trace import ClientTrace, RunTrace, Variable
+from harness.evidence.loaded_names import other_names
+from harness.evidence.trace import ClientTrace, RunTrace, Start, Variable
 
 _Variables = tuple[Variable, ...] | None
 
@@ -18,8 +19,8 @@ _Variables = tuple[Variable, ...] | None
 def named_as(run: RunTrace, reference: RunTrace) -> RunTrace:
     """A run with the reference's names for what it reports at the same places, in the same order, under others.
 
-    Only names that the other one has not are paired, where these are as many, each with the other's dtype and shape. So
-    a pair that is none is found by its values.
+    What is reported hides what a program has made of that name and not reported, such as a model that nobody trains
+    beside one that is loaded.
     """
     truth = reference.clients[0]
     by_step = {step.index: step.variables for step in truth.steps if step.variables}
@@ -27,33 +28,49 @@ def named_as(run: RunTrace, reference: RunTrace) -> RunTrace:
     final = None if truth.final is None else truth.final.variables
 
     def named(client: ClientTrace) -> ClientTrace:
+        names = [_names(step.variables, by_step.get(step.index, latest)) for step in client.steps]
         steps = tuple(
-            msgspec.structs.replace(step, variables=_named(step.variables, by_step.get(step.index, latest)))
-            for step in client.steps
+            msgspec.structs.replace(step, variables=_named(step.variables, chosen))
+            for step, chosen in zip(client.steps, names, strict=True)
         )
+        every = {name: other for chosen in names for name, other in chosen.items()}
         end = client.final
-        end = None if end is None else msgspec.structs.replace(end, variables=_named(end.variables, final))
-        return msgspec.structs.replace(client, steps=steps, final=end)
+        if end is not None:
+            end = msgspec.structs.replace(end, variables=_named(end.variables, _names(end.variables, final)))
+        return msgspec.structs.replace(
+            client,
+            steps=steps,
+            final=end,
+            start=None if client.start is None else _begun(client.start, every),
+            starts=tuple(_begun(start, every) for start in client.starts),
+        )
 
     return RunTrace(tuple(map(named, run.clients)))
 
 
-def _named(variables: _Variables, truth: _Variables) -> _Variables:
+def _names(variables: _Variables, truth: _Variables) -> dict[str, str]:
+    """The reference's names, by those that it has not."""
     if not variables or not truth:
-        return variables
-    ours, theirs = _lacking(variables, truth), _lacking(truth, variables)
-    if not ours or list(map(_form, ours)) != list(map(_form, theirs)):
-        return variables
-    names = {each.name: other.name for each, other in zip(ours, theirs, strict=True)}
-    if len(names) < len(ours) or len(set(names.values())) < len(ours):  # several share one
+        return {}
+    ours, theirs = (
+        [(each.name, (each.value.dtype, each.value.shape)) for each in every] for every in (variables, truth)
+    )
+    return other_names(ours, theirs)
+
+
+def _named(variables: _Variables, names: Mapping[str, str]) -> _Variables:
+    if not variables or not names:
         return variables
     return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in variables)
 
 
-def _lacking(variables: Sequence[Variable], others: Sequence[Variable]) -> list[Variable]:
-    known = {each.name for each in others}
-    return [each for each in variables if each.name not in known]
-
-
-def _form(variable: Variable) -> tuple[str, tuple[int, ...]]:
-    return variable.value.dtype, variable.value.shape
+def _begun(start: Start, names: Mapping[str, str]) -> Start:
+    hidden = set(names.values())
+    return msgspec.structs.replace(
+        start,
+        variables=tuple(
+            msgspec.structs.replace(each, name=names.get(each.name, each.name))
+            for each in start.variables
+            if each.name not in hidden
+        ),
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -255,6 +256,8 @@ class Witness:
         What they hold at the end, where each step is looked at at once, is what one more step would begin with.
         """
         gathered = self._gathered
+        if gathered.number == 1:
+            gc.collect()  # a model that the program has put another one in place of is no state of its
         if gathered.number > 1 and gathered.at_once and is_large(variable for _, variable in gathered.registry.state()):
             return
         with gathered.looking("what the first step begins with"), gathered.silent():

@@ -1,0 +1,71 @@
+"""The variables of a model that is loaded when a program is started again, under the names that they had before.
+
+Keras calls `sequential/dense/kernel` of a model that was built `dense/kernel` once that is loaded, and the slots of its
+optimizer likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step
+
+
+def other_names(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, Hashable]]) -> dict[str, str]:
+    """The others' names, by those that they have not.
+
+    Only names that the other one has not are paired, where these are as many, and in their order of the same forms. So
+    a pair that is none is found by its values.
+
+    Args:
+        ours: names and forms, such as dtype and shape, in the order in which they were made.
+        theirs: the same of the others.
+    """
+    both = {name for name, _ in ours} & {name for name, _ in theirs}
+    mine, others = ([each for each in every if each[0] not in both] for every in (ours, theirs))
+    if [form for _, form in mine] != [form for _, form in others]:
+        return {}
+    names = {name: other for (name, _), (other, _) in zip(mine, others, strict=True)}
+    return {} if len(names) < len(mine) or len(set(names.values())) < len(mine) else names  # several share one
+
+
+def names_before(run: RunTrace, earlier: RunTrace) -> dict[str, str]:
+    """The names that variables had in an earlier part, by those that only a later one has."""
+    return other_names(*(list(_made(trace.clients[0])) for trace in (run, earlier)))
+
+
+def renamed(run: RunTrace, names: Mapping[str, str]) -> RunTrace:
+    """A run in which variables that were seen have other names; what the program reports it has named itself."""
+    return RunTrace(tuple(_renamed(client, names) for client in run.clients)) if names else run
+
+
+def _made(client: ClientTrace) -> Iterable[tuple[str, Hashable]]:
+    """Names and forms of all that it began with, and then of those that were there later."""
+    last = next((each.variables for each in reversed(client.seen) if each.variables), ())
+    begun = () if client.start is None else client.start.variables
+    forms = {each.name: (each.copies[0].dtype, each.copies[0].shape) for each in (*begun, *last)}
+    return forms.items()
+
+
+def _renamed(client: ClientTrace, names: Mapping[str, str]) -> ClientTrace:
+    def variables(found: Sequence[SeenVariable]) -> tuple[SeenVariable, ...]:
+        return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in found)
+
+    def seen(each: Seen) -> Seen:
+        return msgspec.structs.replace(each, variables=variables(each.variables)) if each.variables else each
+
+    def begun(each: Start) -> Start:
+        return msgspec.structs.replace(each, variables=variables(each.variables))
+
+    def step(each: Step) -> Step:
+        return each if each.seen is None else msgspec.structs.replace(each, seen=seen(each.seen))
+
+    return msgspec.structs.replace(
+        client,
+        steps=tuple(map(step, client.steps)),
+        seen=tuple(map(seen, client.seen)),
+        start=None if client.start is None else begun(client.start),
+        starts=tuple(map(begun, client.starts)),
+    )
