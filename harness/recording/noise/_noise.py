@@ -34,6 +34,7 @@ from harness.recording.noise import (
     reductions,
     rewriting,
     sums,
+    totals,
     variables,
 )
 from harness.recording.noise.protocol import NoiseSource, compute_eps, dtype_of
@@ -47,6 +48,7 @@ SEAMS: tuple[ModuleType, ...] = (
     sums,
     reductions,
     casts,
+    totals,
     halves,
     aggregated,
     rewriting,

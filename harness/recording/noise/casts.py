@@ -1,6 +1,7 @@
 """Casts: tells which dtype a program computes in; and data that is cast to float32 gets the noise of float32.
 
-A cast rounds each element by itself, so that it is the same on one replica and on many: it is no reason for a noise.
+A cast rounds each element by itself, so that it is the same on one replica and on many: it is no reason for a noise,
+but of a total (see `totals`).
 What is summed in the coarse dtype is one, and that is perturbed where it is summed: in sums, and in gradients as they
 come out of the coarse dtype. A gradient goes back through each cast that something was computed behind, by hand or by
 the policy of a layer, and through none that was made for a report only. So a layer in float32 has the noise of float32,
