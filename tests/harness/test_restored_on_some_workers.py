@@ -60,16 +60,24 @@ def _run(recorded: list[list[Step]]) -> RunTrace:
 
 
 def _explained(
-    fresh: tuple[int, ...], momentum: float = 0.9, many: int = 2, reduced: bool = True, saves: Saves | None = None
+    fresh: tuple[int, ...],
+    momentum: float = 0.9,
+    many: int = 2,
+    reduced: bool = True,
+    saves: Saves | None = None,
+    anew: bool = False,
 ) -> Explanation | None:
-    """Killed after step 5; all but the `fresh` workers restore what was saved after step 4."""
+    """Killed after step 5; all but the `fresh` workers restore what was saved after step 4, and go on from there.
+
+    Or they do all steps `anew`, as where one of them counts from the beginning.
+    """
     whole = [_run(_train([_Worker(momentum, noise)], 1, STEPS)) for noise in (0.0, 1e-15, -1e-15)]
     reference = Reference(whole[0], tuple(whole[1:]))
     before = _run(_train([_Worker(momentum) for _ in range(many)], 1, AT))
     workers = [_Worker(momentum) for _ in range(many)]
     if len(fresh) < many:
         _train([worker for k, worker in enumerate(workers) if k not in fresh], 1, SAVED)
-    last = _run(_train(workers, SAVED + 1, STEPS, reduced))
+    last = _run(_train(workers, 1 if anew else SAVED + 1, STEPS, reduced))
     parts = Parts(last, (Part(before, AT, AT),), ("ckpt-4.index",), must_resume=True, saves=saves)
     verdict = judge(parts, reference, program="p", tasks={}, seconds=0.0)
     assert bool(verdict) == (not fresh and reduced)
@@ -101,11 +109,26 @@ def test_other_mistakes_are_left_alone(fresh: tuple[int, ...], reduced: bool) ->
     assert found is None or found.rule != "restored_on_some_workers"
 
 
+def _journal(process: Process, others: list[Process]) -> Saves:
+    """A process has restored, and others have not."""
+    event = SaveEvent(*process, True, "ckpt-4", 0, 1.0, 2.0, complete=True, sound=True)
+    return Saves((event,), {}, dict.fromkeys([process, *others], ("ckpt-4.index",)))
+
+
 def test_the_journal_says_what_was_restored_where() -> None:
     """It is part of the text, and enough where the values are too close to tell."""
-    event = SaveEvent(1, "worker:0", 0, True, "ckpt-4", 0, 1.0, 2.0, complete=True, sound=True)
-    files: dict[Process, tuple[str, ...]] = {(1, f"worker:{k}", 0): ("ckpt-4.index",) for k in range(2)}
-    found = _explained((1,), saves=Saves((event,), {}, files))
+    found = _explained((1,), saves=_journal((1, "worker:0", 0), [(1, "worker:1", 0)]))
     assert found is not None
     assert "As the journal has it, worker:0 restored 'ckpt-4', worker:1 nothing." in found.text
     assert "is_chief" in found.text
+
+
+def test_workers_that_count_from_the_beginning_do_all_steps_again() -> None:
+    """One of which has restored; without the journal it is only known that something had been restored."""
+    before: list[Process] = [(0, "worker:0", 0), (0, "worker:1", 0), (0, "worker:1", 2)]
+    found = _explained((1,), saves=_journal((0, "worker:0", 1), before), anew=True)
+    assert found is not None
+    assert found.rule == "restored_on_some_workers"
+    assert "worker:0 restored 'ckpt-4', worker:1 nothing" in found.text
+    unknown = _explained((1,), anew=True)
+    assert unknown is None or unknown.rule != "restored_on_some_workers"

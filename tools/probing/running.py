@@ -21,7 +21,7 @@ from tools.probing.kinds import KINDS
 from tools.probing.training import train
 
 Outcome = Literal["consistent", "known", "documented", "coarse", "not judged", "wrong", "failed"]
-_COARSE = "what a step adds in bfloat16 is little more than its rounding; all else is consistent"
+_COARSE = "in bfloat16 what a step computes is little more than its rounding; all else is consistent"
 # Those of a part are verified in one run.
 _FORMS_MAX = 16
 
@@ -182,10 +182,15 @@ def _verified(probe: Probe, forms: tuple[str, ...]) -> Shown:
 
 
 def _coarse(forms: tuple[str, ...], verdict: Verdict) -> tuple[str, ...]:
-    """The forms that have variables of whose changes too little is known, if nothing else keeps a run unjudged."""
-    unseen = [name for law in verdict.judgements for name in law.unseen]
+    """The forms of which too little is known for their bounds, if nothing else keeps a run unjudged.
+
+    They have variables of whose changes nothing is known, or nothing that is compared.
+    """
     if verdict.abstained is not None:
         return ()
+    unseen = [name for law in verdict.judgements for name in law.unseen]
+    if not unseen and len(forms) == 1 and any(law.resolution is not None for law in verdict.with_status("not_judged")):
+        return forms
     return tuple(form for form in forms if any(name.startswith(f"{form}/") for name in unseen))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from harness.evidence.observed import items
-from harness.evidence.saves import Process
 from harness.evidence.trace import Variable
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
@@ -31,13 +30,14 @@ half to twice as long, and its direction (by the cosine) the same.
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    if found is None or len(view.case.run.clients) < 2 or found.first == found.begin:
+    if found is None or len(view.case.run.clients) < 2:
         return
     states = _states(found)
     if len({state.tobytes() for state in states.values()}) < 2:
         return
     restored = _restored(view.case)
-    fresh = _fresh(found, states)
+    # Workers of which one counts from the beginning have done all steps again, from wherever the others went on.
+    fresh = _fresh(found, states) if found.first > found.begin else []
     if not fresh and all(restored.get(task) for task in states):
         return
     fresh = fresh or [task for task in states if restored and not restored[task]]
@@ -46,6 +46,13 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     others = [task for task in states if task not in fresh]
     known = [f"{task} restored {path!r}" if (path := restored[task]) else f"{task} nothing" for task in restored]
     seen = f" As the journal has it, {', '.join(known)}." if any(restored.values()) else ""
+    if found.first == found.begin:
+        yield evident(
+            _ID,
+            f"Killed after step {found.found.at_step}, the run began its steps anew: the variables of {joined(others)} "
+            f"have gone on from what was saved, and {joined(fresh)} began with fresh ones.{seen}",
+        )
+        return
     yield evident(
         _ID,
         f"{found.where}, but not everywhere: after step {found.first} the variables of {joined(others)} have gone on "
@@ -105,7 +112,7 @@ def _restored(case: Case) -> dict[str, str]:
     restored: dict[str, str] = {}
     for client in case.run.clients:
         task = client.header.task
-        process: Process = (1, task, 0) if (1, task, 0) in case.saves.files else (0, task, client.header.incarnation)
+        process = max((each for each in case.saves.files if each[1] == task), default=None)  # the last one of it
         paths = [
             event.path
             for event in case.saves.events

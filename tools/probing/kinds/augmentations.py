@@ -76,6 +76,7 @@ KIND = Kind(
         ("keras/*", "keras3-central-storage-own-state"),
         ("keras/RandAugment*", "keras3-equalization-batch"),
         ("keras/AugMix*", "keras3-aug-mix-python-random"),
+        ("keras/RandomElasticTransform*", "keras3-elastic-transform-first-image"),
     ],
     documented=[
         *((f"keras/{name}*/*", "rows are mixed with others of the same replica") for name in ("CutMix", "MixUp")),

@@ -273,10 +273,11 @@ KIND = Kind(
         ("keras/MelSpectrogram*", "keras3-mel-spectrogram-batch"),
         ("keras/Equalization*", "keras3-equalization-batch"),
         ("keras/BatchNormalization*", "keras3-central-storage-own-state"),
-        ("keras/*:*constrain*", "keras3-central-storage-own-state"),
+        *((f"keras/{name}*", "keras3-central-storage-own-state") for name in ("SpectralNormalization", "*:*constrain")),
     ],
     documented=[
         ("tf_keras/SpectralNormalization/*", "it fails beside Keras 3, on one device too"),
+        ("keras/*groups*/central_storage-*/*", "on CPUs XLA computes it, which reads no variable of another device"),
         *(
             (f"*/{name}/*/uneven", _MEANS_OF_MEANS)
             for name in ("Dense:activity", "ActivityRegularization*", "*activity_regularizer=*")
@@ -285,6 +286,7 @@ KIND = Kind(
     unmade={"STFTSpectrogram": "a form makes it where SciPy is installed"},
     beyond=[
         *XLA_CANNOT,
-        *((f"*/{name}*/*/compiled", "XLA has no strings") for name in ("StringLookup", "TextVectorization")),
+        *((f"*/{name}*/*/compiled", "XLA has no strings") for name in ("StringLookup", "TextVectorization", "Hashing")),
+        ("*/IntegerLookup*/*/compiled", "XLA has no lookup tables"),
     ],
 )

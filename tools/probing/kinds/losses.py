@@ -121,6 +121,9 @@ KIND = Kind(
     forms=_forms,
     work=_Work,
     circumstances=("even", "uneven", "eager", "half", "compiled"),
-    documented=[("keras/Circle:*", "rows are compared with others of the same replica")],
+    documented=[
+        ("keras/Circle:*", "rows are compared with others of the same replica"),
+        ("tf_keras/CosineSimilarity*/half", "it has no bfloat16, on one device either"),
+    ],
     beyond=XLA_CANNOT,
 )
