@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
+from harness.evidence.parts import Part, Parts
+from harness.evidence.reference import Reference
 from harness.evidence.trace import Array, RunTrace, Seen, Value
+from harness.judging.align import aligned_cases
 from harness.judging.align.overflow import overflown
 from tests.harness._traces import client, step
 
@@ -50,3 +54,18 @@ def test_where_no_gradient_was_seen_nothing_is_apart() -> None:
     """Nothing tells of an overflow then."""
     assert not overflown(RunTrace((client(step(1)),)), _run([1.0]))
     assert not overflown(_run([_INF]), RunTrace((client(step(1)),)))
+
+
+def test_it_is_known_in_each_part_of_a_run() -> None:
+    """The steps before an interruption are judged by themselves."""
+    first, last = _run([4e4, 1.0], [4e4, 2.0]), _run([1.0, 1.0], [1.0, 2.0])
+    one = [_seen(1, [_INF, 3.0]), _seen(2, [2.0, 3.0])]
+    made = client(step(1), step(2))
+    header = msgspec.structs.replace(made.header, follows=True)
+    followed = RunTrace((msgspec.structs.replace(made, header=header, seen=tuple(one)),))
+    cases = aligned_cases(Parts(last, (Part(first, 1, 1),), ("ckpt-1",), must_resume=True), Reference(followed))
+    assert [list(case.apart) for case in cases] == [[1], [1]]
+
+
+def _seen(number: int, gradient: list[float]) -> Seen:
+    return Seen(number, float(number), after=number - 1, gradients=(_value([gradient]),))

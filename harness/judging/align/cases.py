@@ -86,6 +86,8 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
             done.reached += part.furthest
             continue
         begin, case = _killed_case(part, done.reached if k > 1 else 0, reference)
+        if reference.follows:
+            apart = apart | overflown(case.reference, case.run)
         struck = (*_restored(case, struck), *_corrupt_values_of_case(case, part.struck))
         cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=reference.follows))
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
