@@ -16,19 +16,28 @@ from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, St
 def other_names(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, Hashable]]) -> dict[str, str]:
     """The others' names, by those that they have not.
 
-    Only names that the other one has not are paired, where these are as many, and in their order of the same forms. So
-    a pair that is none is found by its values.
+    Only names that the other one has not are paired, in their order, where these are as many of a form. So a pair that
+    is none is found by its values.
 
     Args:
         ours: names and forms, such as dtype and shape, in the order in which they were made.
         theirs: the same of the others.
     """
-    both = {name for name, _ in ours} & {name for name, _ in theirs}
-    mine, others = ([each for each in every if each[0] not in both] for every in (ours, theirs))
-    if [form for _, form in mine] != [form for _, form in others]:
-        return {}
-    names = {name: other for (name, _), (other, _) in zip(mine, others, strict=True)}
-    return {} if len(names) < len(mine) or len(set(names.values())) < len(mine) else names  # several share one
+    mine, others = (_by_form(every, other) for every, other in ((ours, theirs), (theirs, ours)))
+    return {
+        name: other
+        for form, names in mine.items()
+        if len(names) == len(set(names)) == len(set(others.get(form, ()))) == len(others.get(form, ()))
+        for name, other in zip(names, others[form], strict=True)
+    }
+
+
+def _by_form(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, Hashable]]) -> dict[Hashable, list[str]]:
+    known, found = {name for name, _ in theirs}, dict[Hashable, list[str]]()
+    for name, form in ours:
+        if name not in known:
+            found.setdefault(form, []).append(name)
+    return found
 
 
 def names_before(run: RunTrace, earlier: RunTrace) -> dict[str, str]:

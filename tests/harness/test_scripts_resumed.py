@@ -6,9 +6,11 @@ import dataclasses
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from harness.errors import Abstained
@@ -26,6 +28,7 @@ from harness.judging.laws import Judgement
 from harness.judging.resumed_script import began_alike, is_computed
 from harness.judging.verdict import Verdict
 from harness.recording.client import FileView
+from harness.recording.scripts import design_differences
 from harness.running.disturbance import Disturbance
 from harness.saved_run import load_run, save_run
 from harness.verify import judge
@@ -293,3 +296,19 @@ def test_parts_before_a_new_beginning_of_the_data_have_a_reference_of_their_own(
     again, reference, _ = load_run(tmp_path / "run")
     assert 0 in reference.earlier
     assert judge(again, reference, program="train.py", tasks={}, seconds=1.0).outcome == "consistent"
+
+
+@pytest.mark.parametrize(
+    ("calls", "draws"), [("s", False), ("sd", True), ("d", True), ("", False), ("ds", True), ("ss", False)]
+)
+def test_a_seed_is_no_draw(calls: str, draws: bool) -> None:
+    """A script that seeds NumPy, as `keras.utils.set_random_seed` does, and draws nothing has the same data again."""
+    noted: set[str] = set()
+    script = SimpleNamespace(name="train.py")
+    stand_ins: Any = SimpleNamespace(script=script, note=lambda what, text, **where: noted.add(what))
+    state = np.random.get_state()
+    with design_differences._python(stand_ins):
+        for call in calls:
+            np.random.seed(1) if call == "s" else np.random.normal()
+    np.random.set_state(state)
+    assert noted == ({DRAWN} if draws else set())

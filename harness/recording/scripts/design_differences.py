@@ -66,7 +66,10 @@ def _pipelines() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _python(stand_ins: StandIns) -> Iterator[None]:
-    """Note what the script draws by itself; Keras asks Python's `random` for seeds, which is no matter."""
+    """Note what the script draws by itself; Keras asks Python's `random` for seeds, which is no matter.
+
+    Nor is a seed, as `keras.utils.set_random_seed` gives it, from which nothing is drawn by NumPy.
+    """
     import random
 
     import numpy as np
@@ -79,14 +82,29 @@ def _python(stand_ins: StandIns) -> Iterator[None]:
 
         return draw
 
-    before = np.random.get_state(legacy=False)["state"]
+    def seeding(original: Callable[..., Any]) -> Callable[..., Any]:
+        def seed(*args: Any, **options: Any) -> None:
+            look()
+            original(*args, **options)
+            states.append(state())
+
+        return seed
+
+    def state() -> tuple[int, bytes]:
+        found = np.random.get_state(legacy=False)["state"]
+        return found["pos"], found["key"].tobytes()
+
+    def look() -> None:
+        if state() != states[-1]:
+            stand_ins.note(DRAWN, _AGAIN, where=stand_ins.script.name)
+
+    states = [state()]
     with contextlib.ExitStack() as stack:
+        stack.enter_context(patched(np.random, "seed", seeding))
         for name in ("shuffle", "sample", "random", "choice", "choices", "randint", "randrange", "uniform", "gauss"):
             stack.enter_context(patched(random, name, around))
         yield
-    after = np.random.get_state(legacy=False)["state"]
-    if before["pos"] != after["pos"] or (before["key"] != after["key"]).any():
-        stand_ins.note(DRAWN, _AGAIN, where=stand_ins.script.name)
+        look()
 
 
 def _in_replica() -> bool:
