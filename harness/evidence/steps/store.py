@@ -54,6 +54,7 @@ class EvidenceWriter:
         self._size = 0
         self._file = 1
         self._published: StepEvidence | None = None
+        self._written = 0
 
     def put(self, value: Any) -> Stored:
         """Where an array is, or will be when the step is published that is being written."""
@@ -77,17 +78,21 @@ class EvidenceWriter:
             NoRoom: the disk would be nearly full with it.
             OSError: it cannot be written.
         """
-        if step == self._published:
+        if step == self._published and self._written == len(self._arrays):
             return
         if (free := shutil.disk_usage(self._folder).free) < _SPARE * self._size:
             self._known = {key: known for key, known in self._known.items() if known.file != self._file}
             raise NoRoom.of(str(self._folder), _SPARE * self._size, free, "the evidence of a step is to be left")
         written(self._folder / f"{step.index}{SUFFIX}", step, self._arrays)
-        self._published = step
+        self._published, self._written = step, len(self._arrays)
 
     def begin(self, index: int) -> None:
-        """Arrays that are put from now on are of this step, and nothing more comes of those before."""
-        self._arrays, self._size, self._file = [], 0, index
+        """Arrays that are put from now on are of this step, and nothing more comes of those before.
+
+        What was put before the first step, as by an evaluation, is in the file of that.
+        """
+        if index != self._file:
+            self._arrays, self._size, self._file, self._written = [], 0, index, 0
         (self._folder / f"{index}{PART}").touch()
 
 
