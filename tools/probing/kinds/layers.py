@@ -272,6 +272,7 @@ KIND = Kind(
     issues=[
         ("keras/MelSpectrogram*", "keras3-mel-spectrogram-batch"),
         ("keras/Equalization*", "keras3-equalization-batch"),
+        ("tf_keras/*:*constrain*", "tf-keras-central-storage-constraint"),
         ("keras/BatchNormalization*", "keras3-central-storage-own-state"),
         *((f"keras/{name}*", "keras3-central-storage-own-state") for name in ("SpectralNormalization", "*:*constrain")),
     ],
