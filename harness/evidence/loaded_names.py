@@ -7,10 +7,13 @@ optimizer likewise.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
-from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step
+from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step, Variable
+
+_Named = TypeVar("_Named", Variable, SeenVariable)
 
 
 def other_names(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, Hashable]]) -> dict[str, str]:
@@ -50,6 +53,11 @@ def renamed(run: RunTrace, names: Mapping[str, str]) -> RunTrace:
     return RunTrace(tuple(_renamed(client, names) for client in run.clients)) if names else run
 
 
+def with_names(variables: Iterable[_Named], names: Mapping[str, str]) -> tuple[_Named, ...]:
+    """Variables under other names, where these are known."""
+    return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in variables)
+
+
 def _made(client: ClientTrace) -> Iterable[tuple[str, Hashable]]:
     """Names and forms of all that it began with, and then of those that were there later."""
     last = next((each.variables for each in reversed(client.seen) if each.variables), ())
@@ -59,14 +67,11 @@ def _made(client: ClientTrace) -> Iterable[tuple[str, Hashable]]:
 
 
 def _renamed(client: ClientTrace, names: Mapping[str, str]) -> ClientTrace:
-    def variables(found: Sequence[SeenVariable]) -> tuple[SeenVariable, ...]:
-        return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in found)
-
     def seen(each: Seen) -> Seen:
-        return msgspec.structs.replace(each, variables=variables(each.variables)) if each.variables else each
+        return msgspec.structs.replace(each, variables=with_names(each.variables, names)) if each.variables else each
 
     def begun(each: Start) -> Start:
-        return msgspec.structs.replace(each, variables=variables(each.variables))
+        return msgspec.structs.replace(each, variables=with_names(each.variables, names))
 
     def step(each: Step) -> Step:
         return each if each.seen is None else msgspec.structs.replace(each, seen=seen(each.seen))

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from harness.evidence.loaded_names import other_names
+from harness.evidence.loaded_names import other_names, with_names
 from harness.evidence.trace import ClientTrace, RunTrace, Start, Variable
 
 _Variables = tuple[Variable, ...] | None
@@ -61,16 +61,10 @@ def _names(variables: _Variables, truth: _Variables) -> dict[str, str]:
 def _named(variables: _Variables, names: Mapping[str, str]) -> _Variables:
     if not variables or not names:
         return variables
-    return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in variables)
+    return with_names(variables, names)
 
 
 def _begun(start: Start, names: Mapping[str, str]) -> Start:
     hidden = set(names.values())
-    return msgspec.structs.replace(
-        start,
-        variables=tuple(
-            msgspec.structs.replace(each, name=names.get(each.name, each.name))
-            for each in start.variables
-            if each.name not in hidden
-        ),
-    )
+    shown = (each for each in start.variables if each.name not in hidden)
+    return msgspec.structs.replace(start, variables=with_names(shown, names))

@@ -27,6 +27,13 @@ class Writer(Protocol):
     def put(self, value: Any) -> Stored:
         """Where an array will be."""
 
+    @property
+    def mark(self) -> int:
+        """How many arrays have been put of this step."""
+
+    def forget(self, mark: int) -> None:
+        """What was put since there were so many is of nothing that will be published."""
+
     def publish(self, step: StepEvidence) -> None:
         """Write a step."""
 
@@ -64,6 +71,7 @@ class RunEvidenceWriter:
         self._reported: list[tuple[HeldVariable, ...]] = []
         self._evaluations: list[tuple[PlaceValue, ...]] = []
         self._evaluation: list[PlaceValue] | None = None
+        self._mark = 0
 
     def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """Publish the step before, and begin with what the variables hold."""
@@ -129,12 +137,15 @@ class RunEvidenceWriter:
 
     def begin_evaluation(self) -> None:
         """What passes now is of an evaluation."""
-        self._evaluation = []
+        self._evaluation, self._mark = [], self._writer.mark
 
     def end_evaluation(self, *, ran: bool) -> str | None:
         """Keep what has passed, if it was one."""
-        if ran and self._evaluation is not None and self._index:
-            self._evaluations.append(tuple(self._evaluation))
+        if self._evaluation is not None:
+            if ran and self._index:
+                self._evaluations.append(tuple(self._evaluation))
+            else:
+                self._writer.forget(self._mark)
         self._evaluation = None
         return None
 
