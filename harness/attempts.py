@@ -22,7 +22,7 @@ from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
-from harness.evidence.steps import RunEvidence, segment_of
+from harness.evidence.steps import RunEvidence, Standing, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judgement import judge, task_summaries
 from harness.judging.assumptions import without_judgement
@@ -233,8 +233,12 @@ class JudgedAttempt:
 
     def by_wholes(self, tasks: Tasks) -> Verdict:
         """The verdict by as many replicas as the run has, of which each stands for a whole."""
-        venue = dataclasses.replace(self.asked.venue(self.case), replicas=self.case.replicas)
+        venue = dataclasses.replace(self.asked.venue(self.case), standing=Standing(self.case.replicas))
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
+
+    def by_ranks(self, tasks: Tasks) -> tuple[Verdict, Reference]:
+        """The verdict by one replica to which an order of rows gives each of them a rank among those of all."""
+        return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(ranks=True)), tasks)
 
     def of_tensorflow(self, verdict: Verdict) -> Verdict:
         """The verdict on a run on a mesh; where TensorFlow is to blame and not the program, that says so.
@@ -314,7 +318,7 @@ class JudgedAttempt:
         """
         venue, told = self.asked.venue(self.case), self.program.natively(1)
         for first in (True, False):
-            of = dataclasses.replace(venue, repeats=not first)
+            of = dataclasses.replace(venue, standing=Standing(repeats=not first))
             with reference_runs(told, self.directory, self.case.name, of, first=True) as runs:
                 native = runs.plain().trace
             seen = next(iter(native.clients[0].seen), None)
@@ -340,7 +344,7 @@ class JudgedAttempt:
             own = any(condition.code == OWN for condition in verdict.conditions)
             if not (own or linear):
                 return NativeRun(), reference
-            each = dataclasses.replace(venue, replicas=replicas, repeats=False)
+            each = dataclasses.replace(venue, standing=Standing(replicas, repeats=False))
             native, by = told.by(each, verdict.tasks)
             what = "the mean of steps on the examples of each replica"
         factor = factor_of(run, by.trace, replicas)

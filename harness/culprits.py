@@ -181,7 +181,7 @@ def _looked(
             threads=reference.threads,
             reports=bool(client.steps),
             looks=LOOKS,
-            followed=reference.follows and not begins,  # who follows begins with what the run has
+            standing=None if begins else reference.stands,  # who follows begins with what the run has
             **options,
         )
         try:
@@ -203,7 +203,7 @@ def _by_hand(
     """On a mesh, where no Python can be called in a graph: the line outside of graphs."""
     about = {"threads": reference.threads, "reports": bool(reference.trace.clients[0].steps), **options}
     try:
-        seen = watch_by_hand(program, case, step=step, last=last, followed=reference.follows, **about)
+        seen = watch_by_hand(program, case, step=step, last=last, standing=reference.stands, **about)
         return made_by_hand(*seen, (case.replicas, case.model))
     except LockstepError as error:
         return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from harness.evidence.reference import Reference
 from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
+from harness.evidence.witness_values import lines_of_draws
 from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
-from harness.judging.conditions import DRAWN_DATA
+from harness.judging.conditions import DRAWN_DATA, shown
 from harness.judging.drawn_data import (
     FIXED,
     NATIVE,
@@ -45,6 +46,23 @@ def by_ties(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> t
     with contextlib.suppress(LockstepError):  # then nobody knows
         reference = dataclasses.replace(reference, trace=with_ties(reference.trace, attempt.drawn_apart()))
         verdict = attempt.judged(reference, verdict.tasks)
+    return verdict, reference
+
+
+def by_ranks(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference]:
+    """The verdict, or that by ranks, where one that is inconsistent is wrong or unexplained without them."""
+    lines = lines_of_draws(reference.trace, "order") if reference.follows else ()
+
+    def explained(by: Reference) -> bool:
+        return attempt.judged(by, verdict.tasks, diagnose=True).explanation is not None
+
+    if verdict.outcome == "inconsistent" and lines:
+        phase("following it again, for what an order of rows means")
+        with contextlib.suppress(LockstepError):  # then nothing more is known
+            ranked, by = attempt.by_ranks(verdict.tasks)
+            if ranked.outcome == "consistent" or (explained(by) and not explained(reference)):
+                note = f"the order that replicas draw at {shown(lines)} gives each row a rank"
+                return dataclasses.replace(ranked, notes=(*ranked.notes, note)), by
     return verdict, reference
 
 

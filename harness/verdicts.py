@@ -10,7 +10,7 @@ from harness.attempts import JudgedAttempt, Tasks
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.example_runs import by_counts, by_drawn_data, by_ties
+from harness.example_runs import by_counts, by_drawn_data, by_ranks, by_ties
 from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
 from harness.judging.conditions import DRAWN_DATA, shown
@@ -77,6 +77,7 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
     """
     case = attempt.case
     verdict, reference = by_ties(attempt, *attempt.by_one_replica(tasks, live=live))
+    verdict, reference = by_ranks(attempt, verdict, reference)
     if attempt.changes is not None and reference.follows:
         again = repeated_draws(segments_by_state(read_parts(attempt.directory)))
         verdict = dataclasses.replace(verdict, conditions=(*verdict.conditions, *([again] if again else ())))

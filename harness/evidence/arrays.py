@@ -6,7 +6,7 @@ Nothing here imports TensorFlow, and NumPy only when numbers are asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -103,3 +103,13 @@ def wide(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
     with np.errstate(invalid="ignore"):  # a number with flipped bits may signal that it is none
         return values.astype(np.complex128 if values.dtype.kind == "c" else np.float64)
+
+
+def are_orders(arrays: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether each is an order of the rows that it counts, as `np.random.permutation` gives it."""
+    import numpy as np
+
+    return all(
+        each.ndim == 1 and each.dtype.kind in "iu" and np.array_equal(np.sort(each), np.arange(len(each)))
+        for each in arrays
+    )

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from harness.evidence.independence import Touch
+from harness.evidence.steps import FOR_ALL, Standing
 from harness.evidence.trace import RunTrace, merge, read_client
 
 
@@ -21,6 +22,7 @@ class Reference:
     `hardware` is what it ran on. `earlier` is what parts before the last one are held against, by their number from 0,
     where that is another one. `python` is the interpreter of its environment, None if that is the run's.
     `tier` is the one that was asked for, where the reruns do not say it: one that follows a run may need none.
+    `standing` is how its replica stands for those of a run that it follows.
     """
 
     trace: RunTrace
@@ -32,11 +34,17 @@ class Reference:
     earlier: Mapping[int, Reference] = field(default_factory=dict)
     python: str | None = None
     tier: str | None = None
+    standing: Standing = FOR_ALL
 
     @property
     def follows(self) -> bool:
         """Whether it followed the run, step by step."""
         return self.trace.header.follows
+
+    @property
+    def stands(self) -> Standing | None:
+        """Its standing; None if it has followed nothing."""
+        return self.standing if self.follows else None
 
 
 class ReferenceFiles(msgspec.Struct, frozen=True):

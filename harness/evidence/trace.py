@@ -158,7 +158,8 @@ class DrawSeen(msgspec.Struct, frozen=True):
 
     `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
     been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
-    one device; `own`, where each drew something that belongs to no example; `state`, where Python gave what follows
+    one device; `own`, where each drew something that belongs to no example; `order`, where each drew an order of its
+    rows; `state`, where Python gave what follows
     from more than its arguments and random generators; `mixed_rows`, where what it drew for an example depends on those
     beside it; `statistics`, where each normalised by its own batch. `where` is the line of the program, `operation`
     what draws, `by_keras` whether Keras chose the seed.

@@ -18,7 +18,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
 
-OWN_DRAWS = ("own", "state", "mixed_rows", "statistics")
+OWN_DRAWS = ("own", "order", "state", "mixed_rows", "statistics")
 """The kinds of a `DrawSeen` that say what each replica has for itself."""
 
 _FILLED = ("loss", "examples")
@@ -94,6 +94,12 @@ def wrong_draws(seen: Seen | None) -> list[DrawSeen]:
     """What is wrong with the draws of a step, and no condition of a verdict; see `harness.judging.conditions`."""
     draws = () if seen is None else seen.draws
     return [each for each in draws if each.kind not in OWN_DRAWS and not (each.kind == "equal" and each.by_keras)]
+
+
+def lines_of_draws(reference: RunTrace, kind: str) -> list[str]:
+    """The lines of a program at which something was seen of draws, by its `DrawSeen.kind`."""
+    draws = (draw for seen in reference.clients[0].seen for draw in seen.draws)
+    return list(dict.fromkeys(draw.where for draw in draws if draw.kind == kind))
 
 
 def with_seen(trace: RunTrace) -> RunTrace:

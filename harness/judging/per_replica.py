@@ -16,7 +16,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.steps import RunEvidence, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.evidence.variable_pairs import common_places, placed
-from harness.evidence.witness_values import completed
+from harness.evidence.witness_values import completed, lines_of_draws
 from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
@@ -42,8 +42,7 @@ def sources(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) -> tup
         reference: that replica, which followed the run.
         evidence: of the run.
     """
-    drawn = [draw.where for seen in reference.clients[0].seen for draw in seen.draws if draw.kind == "own"]
-    found = [f"draws at {where}" for where in dict.fromkeys(drawn)]
+    found = [f"draws at {where}" for where in lines_of_draws(reference, "own")]
     if trained_from(verdict, evidence):
         return tuple(found)
     apart = dict.fromkeys(name for names in _own_by_step(evidence).values() for name in names)

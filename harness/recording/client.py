@@ -17,7 +17,7 @@ import msgspec
 from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.restart_files import note_found, traces_of
-from harness.evidence.steps import RunEvidence, Segment, evidence_folder
+from harness.evidence.steps import FOR_ALL, RunEvidence, Segment, Standing, evidence_folder
 from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
@@ -85,7 +85,7 @@ class Assignment(msgspec.Struct, frozen=True):
     does. `view` is the view of the file system in which a script is run. `tf32` is whether the factors of products
     are rounded as for TF32. `beside` is how many more files as large as the trace its disk is to have room for.
     `keeps` is whether the evidence of each step is kept beside the trace, and `follows` is the evidence of a run,
-    which is followed by as many `replicas`, each of which has its examples as often where it `repeats` them.
+    whose replicas those here stand for as `standing` says.
     `apart` is whether it draws otherwise than by this seed, also where the program seeds TensorFlow.
     """
 
@@ -103,8 +103,7 @@ class Assignment(msgspec.Struct, frozen=True):
     beside: int = 0
     keeps: bool = False
     follows: tuple[Segment, ...] = ()
-    replicas: int = 1
-    repeats: bool = True
+    standing: Standing = FOR_ALL
     apart: bool = False
     rate: float = 1.0
 
@@ -150,7 +149,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(fixed_draws(program.fixed_draws))
         in_data = stack.enter_context(own_shuffles(client)) if case.family.draws_apart else DatasetDraws()
         stack.enter_context(as_reference(assignment))
-        if assignment.replicas > 1:
+        if assignment.standing.replicas > 1:
             stack.enter_context(counted_as_one())
         if watch is not None:
             stack.enter_context(watch.active())
@@ -197,7 +196,7 @@ def as_reference(assignment: Assignment) -> Iterator[None]:
     with (
         without_autotune() if assignment.follows else contextlib.nullcontext(),
         without_shard_hints() if assignment.follows else contextlib.nullcontext(),
-        averaging() if assignment.replicas > 1 else contextlib.nullcontext(),
+        averaging() if assignment.standing.replicas > 1 else contextlib.nullcontext(),
         optimizers_built_before(),
     ):
         yield
@@ -235,8 +234,7 @@ def of_steps(case: StrategyCase, assignment: Assignment, trace: Path, header: He
     return {
         "keeps": evidence_folder(trace) if assignment.keeps else None,
         "follows": RunEvidence(assignment.follows) if assignment.follows else None,
-        "replicas": assignment.replicas,
-        "repeats": assignment.repeats,
+        "standing": assignment.standing,
         "alone": len(case.clients) == 1,
         "first_replica": case.clients.index(task_name()) * header.local_replicas,
     }

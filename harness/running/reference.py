@@ -11,7 +11,7 @@ from typing import Any
 from harness.evidence.independence import Touch, check_independent, read_touched
 from harness.evidence.parts import INTERRUPTED, TRACES, read_parts
 from harness.evidence.reference import Reference, ReferenceFiles
-from harness.evidence.steps import Segment
+from harness.evidence.steps import FOR_ALL, Segment, Standing
 from harness.running.cache import kept_in_cache
 from harness.running.interpreter import Interpreter
 from harness.running.live_reference import LiveReference
@@ -52,9 +52,7 @@ class Venue:
         tf32: whether the run computes products of float32 in TF32. How far that is from float32 then counts as noise:
             one run more has factors that are rounded so.
         hardware: what it computes on.
-        replicas: that each of its runs has: 1, or as many as the run, each of which stands for a whole.
-        repeats: whether such a replica has its examples as often as there are replicas, or once; of one, whether it has
-            those of all, or of the first.
+        standing: how the replicas of its runs stand for the run's.
         python: of another environment, in which all of its runs are made.
         noisy: whether runs with noise may be wanted, for which the disk has to have room.
         apart: as of `harness.running.reference_runs.Runs`.
@@ -67,8 +65,7 @@ class Venue:
     kernels: bool = False
     tf32: bool = False
     hardware: str = "cpu"
-    replicas: int = 1
-    repeats: bool = True
+    standing: Standing = FOR_ALL
     python: Interpreter | None = None
     noisy: bool = True
     apart: bool = False
@@ -212,8 +209,7 @@ class ReferenceRuns:
             venue.seed,
             venue.timeout,
             follows=segments,
-            replicas=venue.replicas,
-            repeats=venue.repeats,
+            standing=venue.standing,
             hardware=venue.hardware,
             noisy=venue.noisy,
             apart=venue.apart,
@@ -297,7 +293,7 @@ def _made(runs: Runs, wanted: ReferenceRequest, python: Interpreter | None) -> R
 
 def _reference(left: ReferenceFiles, venue: Venue) -> Reference:
     python = None if venue.python is None else venue.python.path
-    return replace(left.read(), hardware=venue.hardware, python=python)
+    return replace(left.read(), hardware=venue.hardware, python=python, standing=venue.standing)
 
 
 def failure_on_one_device(

@@ -16,7 +16,7 @@ from harness.errors import Abstained, NoRoom, NothingObserved, NotReproducible
 from harness.evidence.checksums import not_as_saved, note_sums
 from harness.evidence.independence import Touch, read_touched, reads_back
 from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, RecordDifference, first_difference
-from harness.evidence.steps import Segment
+from harness.evidence.steps import FOR_ALL, Segment, Standing
 from harness.evidence.trace import read_client
 from harness.recording.client import Assignment
 from harness.recording.scripts import CANNOT
@@ -58,8 +58,7 @@ class Runs:
         timeout: seconds for each of them.
         threads: that TensorFlow's pools have, None for as many as there are.
         follows: the evidence of a run, which these follow.
-        replicas: that each of them has.
-        repeats: whether several replicas have their examples as often.
+        standing: how their replicas stand for the run's.
         hardware: what they compute on.
         noisy: whether some with noise may be wanted.
         apart: whether they draw otherwise than the run wherever the program leaves that open: by other seeds, and by a
@@ -75,8 +74,7 @@ class Runs:
     timeout: float
     threads: int | None = None
     follows: tuple[Segment, ...] = ()
-    replicas: int = 1
-    repeats: bool = True
+    standing: Standing = FOR_ALL
     hardware: str = "cpu"
     noisy: bool = True
     apart: bool = False
@@ -127,7 +125,8 @@ class Runs:
 
     def _started(self, names: Sequence[str], stack: contextlib.ExitStack) -> dict[str, Run]:
         """Runs that have begun, each of which the stack ends."""
-        case = strategy_case(self.strategy if self.replicas == 1 else f"mirrored-{self.replicas}", self.hardware)
+        replicas = self.standing.replicas
+        case = strategy_case(self.strategy if replicas == 1 else f"mirrored-{replicas}", self.hardware)
         found = {}
         live = [Path(store).parent for each in self.follows if each.live is not None for store in each.folders]
         timeout = self.timeout + sum(each.live.seconds for each in self.follows if each.live is not None)
@@ -178,8 +177,7 @@ class Runs:
             apart=self.apart,
             rate=1.0 + self.later,
             follows=self.follows,
-            replicas=self.replicas,
-            repeats=self.repeats,
+            standing=self.standing,
             tf32=name == TF32,
             beside=1 + _RERUNS * self.noisy if name == PLAIN else 0,
         )

@@ -12,7 +12,7 @@ import msgspec
 
 from harness.evidence.bindings import Bindings, read_bindings
 from harness.evidence.parts import TRACES
-from harness.evidence.steps import segment_of
+from harness.evidence.steps import FOR_ALL, Standing, segment_of
 from harness.evidence.trace import chief_first
 from harness.evidence.watch_request import WatchRequest
 from harness.evidence.watched_step import WatchedStep, joined, read_watched
@@ -73,7 +73,7 @@ def watch_step(
     reports: bool = True,
     looks: int = LOOKS,
     again: tuple[WatchedRuns, WatchRequest] | None = None,
-    followed: bool = False,
+    standing: Standing | None = None,
 ) -> WatchedRuns:
     """Watch one step, as often as is needed to know what rounding does to it.
 
@@ -87,7 +87,7 @@ def watch_step(
         threads: that TensorFlow's pools have in the reference, None for as many as there are.
         reports: whether the program reports its steps; of one that does not they are those that the harness sees.
         looks: how many operations of graphs are looked at in each process, the first ones. The others are noted.
-        followed: whether the reference follows the run, step by step.
+        standing: of a reference that follows the run; None of one that does not.
         again: instead of these, which ones are looked at now, by what was seen of the step before.
 
     Raises:
@@ -98,21 +98,21 @@ def watch_step(
         kinds += [(_noisy(seed), strategy_case("default"), seed) for seed in FIRST_SEEDS]
         only = {} if again is None else _by_task(*again)
         # Who follows waits for the run; then all of them begin at once.
-        size, first = (3, 1) if followed else (max(1, cores()), 0)
+        size, first = (3, 1) if standing is not None else (max(1, cores()), 0)
         batches = [kinds[:1]] * first + [kinds[at : at + size] for at in range(first, len(kinds), size)]
 
         def watching(name: str) -> WatchOrder:
             return WatchOrder(step, str(place / name / "watched"), last, looks, only.get(name))
 
         about: dict[str, Any] = {"seed": seed, "timeout": timeout, "threads": threads, "reports": reports}
-        _run(program, case, place, batches, watching, followed=followed, **about)
+        _run(program, case, place, batches, watching, standing=standing, **about)
         found = {name: _read(place / name, read_watched) for name, _, _ in kinds}
     noisy = tuple(watched for name, (watched, *_) in found.items() if name.startswith("noise"))
     return WatchedRuns(tuple(found["run"]), found[_PLAIN][0], noisy)
 
 
 def watch_by_hand(
-    program: Program, case: StrategyCase, *, step: int, last: bool, followed: bool, **about: Any
+    program: Program, case: StrategyCase, *, step: int, last: bool, standing: Standing | None, **about: Any
 ) -> tuple[list[Bindings], Bindings]:
     """Watch what the program's own Python binds until the end of a step: of all clients, and of the reference.
 
@@ -121,7 +121,7 @@ def watch_by_hand(
         case: under what strategy.
         step: from 1.
         last: whether the step ends with the program.
-        followed: as of `watch_step`.
+        standing: as of `watch_step`.
         about: `seed`, `timeout`, `threads` and `reports`, as of `watch_step`.
 
     Raises:
@@ -133,7 +133,7 @@ def watch_by_hand(
         def watching(name: str) -> WatchOrder:
             return WatchOrder(step, str(place / name / "watched"), last)
 
-        _run(program, case, place, [kinds[:1], kinds[1:]], watching, followed=followed, **about)
+        _run(program, case, place, [kinds[:1], kinds[1:]], watching, standing=standing, **about)
         run, reference = (_read(place / name, read_bindings) for name, _, _ in kinds)
         return run, reference[0]
 
@@ -149,7 +149,7 @@ def _run(
     timeout: float,
     threads: int | None,
     reports: bool,
-    followed: bool,
+    standing: Standing | None,
 ) -> None:
     """Run the program in each of these ways, those of one batch at once."""
     for batch in batches:
@@ -158,7 +158,8 @@ def _run(
             for name, under, noise in batch:
                 cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
                 bound = None if under is case else threads
-                told: dict[str, Any] = {"keeps": under is case if followed else None, "witness": not reports}
+                told: dict[str, Any] = {"witness": not reports, "standing": standing or FOR_ALL}
+                told["keeps"] = None if standing is None else under is case
                 assignment = _assignment(place, name, seed, noise, bound, watching(name), **told)
                 view = stack.enter_context(viewed(program, place / name))
                 assignment = msgspec.structs.replace(assignment, view=view)
@@ -195,6 +196,7 @@ def _assignment(
     *,
     keeps: bool | None,
     witness: bool,
+    standing: Standing,
 ) -> Assignment:
     """That of a run; `keeps` is whether it keeps the evidence of its steps or follows that, None if it does neither."""
     traces, kept = place / name / TRACES, place / name / "kept"
@@ -209,6 +211,7 @@ def _assignment(
         watching=watching,
         witness=witness or keeps is not None,
         keeps=bool(keeps),
+        standing=standing,
         follows=(segment_of(place / "run" / TRACES),) if keeps is False else (),
     )
 

@@ -13,6 +13,7 @@ import pytest
 from harness import culprits
 from harness.culprits import with_culprit
 from harness.evidence.reference import Reference
+from harness.evidence.steps import Standing
 from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
 from harness.judging.conditions import OWN, Condition
 from harness.judging.culprit import Culprit, draw_culprit, find_culprit
@@ -52,10 +53,10 @@ def test_what_begins_wrong_is_named_where_the_reference_does_not_follow(
 ) -> None:
     """One that follows begins with what the run has. What else the step does wrong is not what differs first."""
     run, reference = watched(functools.partial(_scaled_rate, wrong=wrong), _X, *_SHARES)
-    asked: list[bool] = []
+    asked: list[Standing | None] = []
 
-    def watching(*args: Any, followed: bool, **options: Any) -> WatchedRuns:
-        asked.append(followed)
+    def watching(*args: Any, standing: Standing | None, **options: Any) -> WatchedRuns:
+        asked.append(standing)
         return WatchedRuns((run,), reference, ())
 
     monkeypatch.setattr(culprits, "watch_step", watching)
@@ -63,7 +64,7 @@ def test_what_begins_wrong_is_named_where_the_reference_does_not_follow(
         culprits, "read_parts", lambda directory: SimpleNamespace(last=RunTrace((ClientTrace(_HEADER, ()),)))
     )
     told = _told(Finding("begins_alike", "x", step=1, observable="start", variable="rate"))
-    assert asked == [False]
+    assert asked == [None]
     assert (told.culprit and told.culprit.line) == line
     if told.culprit is not None:
         assert told.culprit.relation == "variable 'rate' begins with 2 times the reference's value"

@@ -133,12 +133,6 @@ def test_batches_that_replicas_pad_by_themselves_are_padded_to_the_longest() -> 
     assert found.sum() == 2 * 3 + 5
 
 
-def test_permutations_count_on() -> None:
-    """Each replica shuffles its own rows; one replica has them one after another."""
-    found = joined_draw([np.array([1, 0]), np.array([0, 2, 1])], np.arange(5), permutes=True)
-    assert found.tolist() == [1, 0, 2, 4, 3]
-
-
 def test_a_draw_that_belongs_to_no_example_is_apart() -> None:
     """Unless all replicas have drawn the same; another shape is apart for another reason."""
     same, other = np.array([0.5]), np.array([0.25])

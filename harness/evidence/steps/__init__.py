@@ -3,11 +3,13 @@
 from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, numbered, segment_of
+from harness.evidence.steps.standing import FOR_ALL, Standing
 from harness.evidence.steps.step_files import StepFileWriter, loose_steps, renumbered
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
 
 __all__ = [
     "DRAWN",
+    "FOR_ALL",
     "GIVEN",
     "EvidenceReader",
     "EvidenceWriter",
@@ -17,6 +19,7 @@ __all__ = [
     "RunEvidence",
     "RunStep",
     "Segment",
+    "Standing",
     "StepEvidence",
     "StepFileWriter",
     "StepPlace",

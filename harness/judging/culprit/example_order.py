@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import are_orders
 from harness.judging.culprit.relations import ExampleOrder
 
 if TYPE_CHECKING:
@@ -40,12 +41,12 @@ def order_of(entering: Iterable[Entering]) -> ExampleOrder | None:
 def other_examples(entering: Iterable[Entering]) -> bool:
     """Whether the replicas were given rows that the reference was not given, or another number of them.
 
-    Of that number nothing is known where something else enters that is as many rows as the reference's: then what is
-    not may be noise of each replica's own.
+    An order of rows is drawn, and is another one for all rows. Of the number of rows nothing is known where something
+    else enters that is as many as the reference's: then what is not may be noise of each replica's own.
     """
     import numpy as np
 
-    pairs = list(entering)
+    pairs = [(parts, value) for parts, value in entering if not are_orders([*parts, value])]
     split = [pair for pair in pairs if _splits(*pair)]
     if not split:
         return any(_more_or_fewer(*pair) for pair in pairs)

@@ -274,8 +274,8 @@ def _around(
     if case.family.draws_apart or started:
         session.in_data = stack.enter_context(own_shuffles(client + len(case.clients) * started))
     stack.enter_context(as_reference(assignment))
-    if case.name == "default" or assignment.replicas > 1:
-        told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.replicas}
+    if case.name == "default" or assignment.standing.replicas > 1:
+        told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.standing.replicas}
         stack.enter_context(one_replica(stand_ins, **told))
         stack.enter_context(design_differences(stand_ins, yields=bool(assignment.follows)))
         return lambda: None

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import are_orders
 from harness.evidence.steps import EvidenceReader, PlaceValue, StepPlace, Stored
 from harness.evidence.trace import DrawSeen
-from harness.recording.steps.python_calls import PythonCall
-from harness.recording.steps.row_joins import rows_axis
+from harness.recording.steps.protocol import SORTED
+from harness.recording.steps.python_calls import PYTHON, PythonCall
+from harness.recording.steps.row_joins import Parts, rows_axis
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _TELLING_BITS = 48
 """Of draws with fewer random bits, replicas or steps have equal ones by chance."""
+_PERMUTING = ("RandomShuffle", "StatelessShuffle", SORTED)
+"""Operations whose draws are permutations, of which the seam makes operations of its own."""
 _LOOKED_AT = 256
 """Numbers of which nearly all draws tell enough: a large one need not be sorted at each step."""
 
@@ -46,9 +50,18 @@ class DrawSource:
         return self.said("own", f"replicas draw by {self.operation} each for itself")
 
     @property
+    def order(self) -> DrawSeen:
+        """That each replica draws an order of its own rows."""
+        return self.said("order", f"replicas draw by {self.operation} each an order of its own rows")
+
+    @property
     def statistics(self) -> DrawSeen:
         """That each replica normalises by the statistics of its own examples."""
         return self.said("statistics", "replicas normalise each by its own batch")
+
+    def gives_orders(self, arrays: Parts) -> bool:
+        """Whether what it draws are orders of rows."""
+        return self.operation in _PERMUTING or (self.operation == PYTHON and are_orders(arrays))
 
     def of_python(self, call: PythonCall) -> Iterator[DrawSeen]:
         """That Python gives what follows from more than random generators, its arguments, and of these each row."""

@@ -12,7 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
 from harness.evidence.counters import GivenSeen
-from harness.evidence.steps import GIVEN, EvidenceReader, HeldVariable, PlaceValue, RunEvidence, RunStep, StepPlace
+from harness.evidence.steps import (
+    FOR_ALL,
+    GIVEN,
+    EvidenceReader,
+    HeldVariable,
+    PlaceValue,
+    RunEvidence,
+    RunStep,
+    Standing,
+    StepPlace,
+)
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
@@ -24,8 +34,8 @@ from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
     NotJoinable,
-    are_orders,
     joined_draw,
+    joined_order,
     joined_rows,
     known_sizes,
     repeated_rows,
@@ -40,10 +50,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-PERMUTING = ("RandomShuffle", "StatelessShuffle")
-"""Operations whose draws are permutations, of which the seam makes an operation of its own."""
-
-
 class Follower:
     """Follows the evidence that a run has left.
 
@@ -51,9 +57,7 @@ class Follower:
         evidence: of the run.
         noise: of a process that shows what rounding does to each step.
         silent: a context in which nothing perturbs or watches.
-        replicas: that this process has. With one, that has what all replicas of the run had together. With as many as
-            the run, each has what its own had, as often as there are replicas; see `averaging`.
-        repeats: whether it has that so often, and not once. One replica that does not has only what the first one had.
+        standing: of the replicas of this process for those of the run.
     """
 
     follows = True
@@ -63,13 +67,10 @@ class Follower:
         evidence: RunEvidence,
         noise: Noise | None,
         silent: Callable[[], Any],
-        replicas: int = 1,
-        *,
-        repeats: bool = True,
+        standing: Standing = FOR_ALL,
     ) -> None:
-        self._replicas, self._counts = replicas, ReplicaCounts(replicas)
-        self._times = replicas if repeats else 1
-        self._read = None if replicas > 1 or repeats else 1
+        self._standing, self._replicas = standing, standing.replicas
+        self._counts = ReplicaCounts(standing.replicas)
         self._evidence = evidence
         self.waits = evidence.live is not None
         self._noise = noise
@@ -309,8 +310,8 @@ class Follower:
             return shape
 
         def known(step: RunStep) -> list[int | None]:
-            passed = self._of_all(step, place) if self._replicas == 1 else [step.of(place, replica)] * self._times
-            return known_sizes(shape.as_list(), [each[0][1].arrays[part].shape for each in passed if each])
+            passed = [each[0][1].arrays[part].shape for each in self._of_all(step, place, replica) if each]
+            return known_sizes(shape.as_list(), passed)
 
         if self._pending is not None:
             self._assume(known, answer=shape.as_list())
@@ -370,10 +371,9 @@ class Follower:
             return None
         count = step.recalled[place, replica]
         step.recalled[place, replica] += 1
+        replicas = self._of_all(step, place, replica)
         if self._replicas > 1:
-            passed = step.of(place, replica)
-            return [passed[count]] * self._times if count < len(passed) else None
-        replicas = self._of_all(step, place)
+            return [passed[count] for passed in replicas if count < len(passed)] or None
         often, rest = divmod(max(map(len, replicas), default=0), step.calls(place.run))
         if own and often > 1 and not rest and are_of_one_each(replicas, own):
             call, within = divmod(count, often * len(replicas))
@@ -382,9 +382,13 @@ class Follower:
             found = [each[count:] for each in replicas]
         return [each[0] for each in found if each] or None
 
-    def _of_all(self, step: RunStep, place: StepPlace) -> Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]]:
-        """What passed a place on each replica of which this process has what it had."""
-        return step.replicas(place)[: self._read]
+    def _of_all(
+        self, step: RunStep, place: StepPlace, replica: int
+    ) -> Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]]:
+        """What passed a place on each replica of which one here has what it had."""
+        if self._replicas > 1:
+            return [step.of(place, replica)] * self._standing.times
+        return step.replicas(place)[: self._standing.read]
 
     def drawn(self, draw: ReplicaDraw) -> list[Any]:
         """What all replicas drew."""
@@ -455,21 +459,24 @@ class Follower:
                     numbers = [each.replica for _, each in passed]
                     said = self._repeats.look(source, (self._index, step.worker), draw.place, numbers, parts, own)
                     self._draws_seen.update(dict.fromkeys(said))
-                permutes = source.operation in PERMUTING
                 if call is not None and self._is_compared:
                     self._draws_seen.update(dict.fromkeys(source.of_python(call)))
-                joined = []
-                for k, value in enumerate(own):
-                    each = [part[k] for part in parts]
-                    orders = permutes or (call is not None and are_orders([*each, value]))
-                    joined.append(joined_draw(each, value, permutes=orders) if drawn[k] else value)
-                return joined
+                arrays = zip(drawn, own, zip(*parts, strict=True), strict=True)
+                return [self._joined(source, each, value) if drew else value for drew, value, each in arrays]
             except NotJoinable as why:
                 if why.is_own and self._is_compared:
                     self._draws_seen[source.own] = None
                 if not source.is_determined:
                     self._set_apart(f"at {source.where} {why}")
                 return list(own)
+
+    def _joined(self, source: DrawSource, parts: Sequence[Any], own: Any) -> Any:
+        """One array that replicas drew, as one replica has it."""
+        if not source.gives_orders([*parts, own]):
+            return joined_draw(parts, own)
+        if self._is_compared and len(parts) > 1:
+            self._draws_seen[source.order] = None
+        return joined_order(parts, own, ranks=self._standing.ranks)
 
     def _check_alike(
         self, passed: Sequence[tuple[EvidenceReader, PlaceValue]], source: DrawSource, parameters: Sequence[Any]

@@ -26,6 +26,9 @@ class NamedVariable(Protocol):
 
 Variables = Sequence[tuple[NamedVariable, Any]]
 
+SORTED = "ArgSort"
+"""What draws where a program sorts numbers that it has drawn, for the order that this gives."""
+
 
 @dataclass(frozen=True)
 class ReplicaDraw:

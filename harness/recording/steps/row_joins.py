@@ -113,13 +113,12 @@ def same_rows(found: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[An
     return one == other
 
 
-def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = False) -> np.ndarray[Any, Any]:
+def joined_draw(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """What all replicas drew, as one replica would have drawn it.
 
     Args:
         parts: of each replica, by number.
         own: what one replica draws itself, of which only the shape counts.
-        permutes: whether these are permutations, which then count on.
 
     Raises:
         Apart: each replica drew something of its own that is no part of a whole.
@@ -130,9 +129,6 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
         return parts[0]
     axis = rows_axis(own.shape, [part.shape for part in parts])
     if axis is not None:
-        if permutes:
-            before = np.cumsum([0, *(len(part) for part in parts[:-1])])
-            parts = [part + start for part, start in zip(parts, before.astype(parts[0].dtype), strict=True)]
         return np.concatenate(parts, axis)
     if any(part.shape != own.shape for part in parts):
         shapes = " and ".join(dict.fromkeys(str(list(part.shape)) for part in parts))
@@ -143,14 +139,26 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any], *, permutes: bool = Fal
     return parts[0]
 
 
-def are_orders(arrays: Parts) -> bool:
-    """Whether each is an order of the rows that it counts, as `np.random.permutation` gives it."""
+def joined_order(parts: Parts, own: np.ndarray[Any, Any], *, ranks: bool) -> np.ndarray[Any, Any]:
+    """The orders that all replicas drew, as one of all rows; the arguments and errors are those of `joined_draw`.
+
+    Args:
+        parts: of each replica, by number.
+        own: what one replica draws itself.
+        ranks: as of `Standing`. The first of each replica come before the second of any.
+    """
     import numpy as np
 
-    return all(
-        each.ndim == 1 and each.dtype.kind in "iu" and np.array_equal(np.sort(each), np.arange(len(each)))
-        for each in arrays
-    )
+    found = joined_draw(parts, own)
+    sizes = [len(part) for part in parts]
+    if len(parts) == 1 or len(found) != sum(sizes):
+        return found
+    if ranks:
+        shares = np.concatenate([(part + 0.5) / size for part, size in zip(parts, sizes, strict=True)])
+        joined = np.argsort(np.argsort(shares, kind="stable"), kind="stable")
+    else:
+        joined = found + np.repeat(np.cumsum([0, *sizes[:-1]]), sizes)
+    return joined.astype(found.dtype)
 
 
 def sizes_of(given: Iterable[tuple[int, ...]], rows: int, replicas: int) -> list[int]:

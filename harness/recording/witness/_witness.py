@@ -13,7 +13,7 @@ import msgspec
 
 from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
-from harness.evidence.steps import EvidenceWriter, RunEvidence
+from harness.evidence.steps import FOR_ALL, EvidenceWriter, RunEvidence, Standing
 from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.owners import METRIC
@@ -49,8 +49,7 @@ class Witness:
         at_once: as of `WitnessState`.
         keeps: where the evidence of the steps is to be kept, None where nobody wants it.
         follows: the evidence of the run that this process is to follow.
-        replicas: that follow.
-        repeats: as of `Follower`.
+        standing: of the replicas that follow.
         first_replica: the number of the first local replica, over all tasks.
         alone: whether no other process trains with this one.
     """
@@ -67,8 +66,7 @@ class Witness:
         keeps: Path | None = None,
         follows: RunEvidence | None = None,
         first_replica: int = 0,
-        replicas: int = 1,
-        repeats: bool = True,
+        standing: Standing = FOR_ALL,
         alone: bool = True,
     ) -> None:
         quiet = [each for each in (noise, watch) if each is not None]
@@ -92,7 +90,7 @@ class Witness:
             writer = EvidenceWriter(keeps)
             self._gathered.steps = RunEvidenceWriter(writer, numbers, self._gathered.deliver, at_once=at_once)
         if follows is not None:
-            self._gathered.steps = Follower(follows, noise, silent, replicas, repeats=repeats)
+            self._gathered.steps = Follower(follows, noise, silent, standing)
         self._noise = noise
         self._seams = () if strategy is not None and (why := _blind(strategy, keeps)) else tuple(seams)
         if strategy is not None and why:

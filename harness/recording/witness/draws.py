@@ -16,7 +16,7 @@ from typing import Any
 from harness.evidence.steps import DRAWN, StepPlace
 from harness.recording.patches import patched
 from harness.recording.random_operations import SHUFFLES, random_operations
-from harness.recording.steps.protocol import ReplicaDraw
+from harness.recording.steps.protocol import SORTED, ReplicaDraw
 from harness.recording.steps.python_calls import PYTHON, PythonCall, with_gradients
 from harness.recording.witness._replica import replica_number
 from harness.recording.witness.protocol import WitnessState
@@ -30,13 +30,14 @@ _NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm"
 def active(gathered: WitnessState) -> Iterator[None]:
     """Tell `gathered.steps` what replicas draw in this context."""
     from tensorflow.python.framework import random_seed
-    from tensorflow.python.ops import script_ops, stateful_random_ops
+    from tensorflow.python.ops import script_ops, sort_ops, stateful_random_ops
 
     with contextlib.ExitStack() as stack:
         # By which the states of replicas are told apart: what is drawn from them comes after it.
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
         stack.enter_context(patched(random_seed, "get_seed", _seeding(gathered, seeds := threading.local())))
         stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
+        stack.enter_context(patched(sort_ops, "_sort_or_argsort", _sorting(gathered)))
         for module, name in random_operations():
             around = _shuffling if name in SHUFFLES else _drawing
             stack.enter_context(patched(module, name, around(gathered, name, seeds)))
@@ -160,6 +161,22 @@ def _shuffling(
     return around
 
 
+def _sorting(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """The order by which numbers are sorted that were drawn one for each row is drawn, as of a shuffle."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def sort(values: Any, axis: Any, direction: Any, return_argsort: bool) -> Any:
+            found = original(values, axis, direction, return_argsort)
+            is_drawn = gathered.drawn.get(id(values)) is values and found.shape.rank == 1 and return_argsort
+            if not is_drawn or (replica := _replica(gathered)) is None:
+                return found
+            return _told(gathered, replica, found, SORTED, [], seeded=False)
+
+        return sort
+
+    return around
+
+
 def _is_number(value: Any) -> bool:
     import numpy as np
     import tensorflow as tf
@@ -219,4 +236,5 @@ def _told(
     with gathered.silent(), record.stop_recording():
         told = [tf.convert_to_tensor(each) for each in parameters]
         given = steps.drawn(ReplicaDraw(place, replica, outputs, operation, told, seeded, call))
+    gathered.drawn.update((id(each), each) for each in given)
     return given[0] if isinstance(found, tf.Tensor) else type(found)(*given) if hasattr(found, "_fields") else given

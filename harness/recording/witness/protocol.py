@@ -83,6 +83,7 @@ class WitnessState(Sight):
             at once before each of them: what happens in between shows nowhere else.
         in_run: the call of `Strategy.run` that Python is in.
         computed: what calls have given back.
+        drawn: tensors that replicas have drawn, by their `id`.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class WitnessState(Sight):
         self.apart: str | None = None
         self.evaluated: Callable[[Any, str], None] = lambda given, name: None
         self.computed = ComputedValues()
+        self.drawn: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.switch.turn(on=self.in_full)
 
     def adopt(self, strategy: Any) -> None:

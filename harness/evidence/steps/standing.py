@@ -1,0 +1,37 @@
+"""How the replicas of a process that follows a run stand for those of the run."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What each of them has of what the run's had.
+
+    Attributes:
+        replicas: of the process. One has what all replicas of the run had together; as many as the run's have each what
+            its own had, and stand each for a whole; see `harness.recording.steps.mean_replicas`.
+        repeats: whether each of several has that as often as there are replicas, and not once. One that does not has
+            only what the first replica had.
+        ranks: whether an order that replicas draw gives each of their rows a rank among those of all, as a program
+            means it that takes the first half of an order. Else the order is one of rows, each replica's after those
+            before it.
+    """
+
+    replicas: int = 1
+    repeats: bool = True
+    ranks: bool = False
+
+    @property
+    def times(self) -> int:
+        """How often each replica has what its own had."""
+        return self.replicas if self.repeats else 1
+
+    @property
+    def read(self) -> int | None:
+        """Of how many replicas of the run one replica has what they had; None for all."""
+        return None if self.replicas > 1 or self.repeats else 1
+
+
+FOR_ALL = Standing()
+"""One replica stands for all of the run's."""
