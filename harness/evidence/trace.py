@@ -196,7 +196,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `after` is how often `record.step` had been called before: in a program that calls it, this belongs to the next one.
     `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
     fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
-    what each local replica's tapes were asked for, `reduced` is what left reductions. `worker` is the one that ran the
+    what each local replica's tapes were asked for, `reduced` is what left reductions, each by the name of its
+    `tf.distribute.ReduceOp`. `worker` is the one that ran the
     closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
     says why one replica cannot compute the run's step, `draws` what is to be said of its draws, and `given` of its
     examples.

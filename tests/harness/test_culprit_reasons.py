@@ -98,6 +98,7 @@ def test_what_values_prove_has_a_kind() -> None:
     assert _kind(5.0, (3.0, 4.0), (), (whole, whole)) is STATE
     assert _kind(5.0, (3.0, 3.0), (), (whole, whole)) is None
     assert _kind(5.0, (3.0, 5.0), {Relation(LARGEST)}) is EXTREME
+    assert _kind(1.0, (-1.0, 1.0), {Relation(LARGEST)}, (part,), zone=REPLICA) is PARTS  # by accident, as of signs
     assert _kind(5.0, (3.0, 4.0), (), (rows,)) is EXAMPLES
     assert _kind(5.0, (2.0, 3.0), {Relation(PARTIAL)}, (rows,)) is None
     assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp") is UPDATE

@@ -221,9 +221,8 @@ class _Back:
         operands = []
         for tensor in op.inputs:
             facts = walk.facts(tensor) or ()
-            made = self._aligned.sides[0].producer(tensor)
             same, wrong = any(each.kind == REPLICATED for each in facts), not any(each.right for each in facts)
-            parts = any(each.kind == PARTIAL for each in facts) and made is not None and not made.differentiates
+            parts = any(each.kind == PARTIAL for each in facts) and not walk.is_behind_a_gradient(tensor)
             if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
                 operands.append(WantedTensor(tensor, whole=True))
         return [WrongOperation(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]

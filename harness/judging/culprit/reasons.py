@@ -252,24 +252,28 @@ def _random(scene: _Scene) -> str | None:
 
 def _before_the_sum(scene: _Scene) -> str | None:
     """What is no sum, of parts that have not been added up: a norm, a threshold, a product of two parts."""
-    if scene.relations or scene.op.zone != REPLICA:
+    # Of few numbers, such as signs, one is the largest or the smallest by accident.
+    if (scene.relations and not is_extreme(scene.relations)) or scene.op.zone != REPLICA or not _of_parts(scene):
         return None
+    return (
+        "it is computed of what each replica has alone, before that was added up over the replicas; of the sum it "
+        "would be another value"
+    )
+
+
+def _of_parts(scene: _Scene) -> bool:
+    """Whether it is computed of parts of a sum; of a number of rows, such as the k of a `top_k`, that says nothing."""
     rows = any(_is_split(relations) for relations, _, _ in scene.inputs)
-    for relations, value, _ in scene.inputs:
-        if rows and value.dtype.kind in "iu":
-            continue  # how many of the rows are meant, such as the k of a top_k
-        if any(each.kind == PARTIAL for each in relations) and not any(
-            each.kind in (REPLICATED, SPLIT) for each in relations
-        ):
-            return (
-                "it is computed of what each replica has alone, before that was added up over the replicas; of the sum "
-                "it would be another value"
-            )
-    return None
+    return any(
+        any(each.kind == PARTIAL for each in relations)
+        and not any(each.kind in (REPLICATED, SPLIT) for each in relations)
+        and not (rows and value.dtype.kind in "iu")
+        for relations, value, _ in scene.inputs
+    )
 
 
 def _own_extreme(scene: _Scene) -> str | None:
-    if not is_extreme(scene.relations):
+    if not is_extreme(scene.relations) or _of_parts(scene):
         return None
     which = "largest" if any(each.kind == LARGEST for each in scene.relations) else "smallest"
     return f"each replica takes the {which} of its own examples, and goes on with it as if it were that of all"

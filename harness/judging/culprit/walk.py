@@ -7,7 +7,7 @@ the reference's times a power of the number of replicas, back through values tha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -15,7 +15,7 @@ from harness.evidence.trace import is_statistics
 from harness.evidence.watched_step import BATCHES, UPDATE, Op, WatchedVariable, form_of
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.client_step import ARRIVED, assigns
-from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, Relation
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
 
 # What adds up values of replicas, which the reference does not do.
 _SUMS = ("CollectiveReduce", "NcclAllReduce", "AddN", "Add")
@@ -206,7 +206,8 @@ class Walk:
         if op is not None and (op.type.startswith(_GIVEN_APART) or (not relations and self._counts(wanted.tensor))):
             return Status.RIGHT
         if self._mode is Mode.UNRELATED:
-            return Status.RIGHT if relations else Status.WRONG
+            accident = is_extreme(relations) and self.first_extreme(wanted.tensor) is None
+            return Status.RIGHT if relations and not accident else Status.WRONG
         return Status.WRONG if is_multiple(relations, wanted.whole) else Status.RIGHT
 
     def _counts(self, tensor: int) -> bool:
@@ -221,12 +222,19 @@ class Walk:
 
     def is_behind_a_sum(self, tensor: int) -> bool:
         """Whether a sum over replicas takes part in a value, as in everything from which variables are updated."""
+        return self._is_behind(tensor, lambda op: self._is_sum(op) or op.zone == UPDATE)
+
+    def is_behind_a_gradient(self, tensor: int) -> bool:
+        """Whether a gradient takes part in a value."""
+        return self._is_behind(tensor, lambda op: op.differentiates)
+
+    def _is_behind(self, tensor: int, wanted: Callable[[Op], bool]) -> bool:
         pending, seen = [tensor], {tensor}
         while pending:
             op = self._side.producer(pending.pop())
             if op is None:
                 continue
-            if self._is_sum(op) or op.zone == UPDATE:
+            if wanted(op):
                 return True
             op = self.last_change(op)
             pending += [each for each in op.inputs if each not in seen]
@@ -249,12 +257,17 @@ class Walk:
         return found
 
     def first_extreme(self, tensor: int) -> OperationNode | None:
-        """Where a value came from that is a part of which the largest, or the smallest, counts."""
-        found = None
+        """Where a value came from that is a part of which the largest, or the smallest, counts: of rows of examples.
+
+        Of few numbers, such as signs, one may be the smallest by accident.
+        """
+        found, rows = None, False
         while (op := self._side.producer(tensor)) is not None and is_extreme(self.facts(tensor) or frozenset()):
             found = OperationNode(self._client, op.number)
+            self.tell(op)
+            rows = any(each.kind == SPLIT for tensor in op.inputs for each in self.facts(tensor) or ())
             tensor = next((each for each in op.inputs if is_extreme(self.facts(each) or frozenset())), 0)
-        return found
+        return found if rows else None
 
 
 def is_extreme(relations: frozenset[Relation]) -> bool:

@@ -20,9 +20,22 @@ def factors_of(view: CaseView, step: int, names: Sequence[str]) -> list[float] |
     Returns:
         None if no reductions of such shapes were seen, or what left them is no such sum.
     """
+    parts = _parts(view, step, names)
+    return None if parts is None else _fitting(view.reduced(step), parts)
+
+
+def is_of_others(view: CaseView, step: int, names: Sequence[str]) -> bool:
+    """Whether reductions of such shapes were seen, of something else that the program had made of its gradients."""
+    parts = _parts(view, step, names)
+    seen = parts is not None and _in_order(view.reduced(step), parts) is not None
+    return seen and factors_of(view, step, names) is None
+
+
+def _parts(view: CaseView, step: int, names: Sequence[str]) -> list[list[Floats]] | None:
+    """What the tapes gave, by name and replica; None unless all of it is known."""
     parts = [view.parts("gradients", step, name) for name in names]
     known = [part for part in parts if part is not None and len(part) == view.replicas]
-    return _fitting(view.reduced(step), known) if len(known) == len(names) else None
+    return known if known and len(known) == len(names) else None
 
 
 def factor_of_truth(view: CaseView, step: int, names: Sequence[str]) -> float | None:

@@ -100,7 +100,10 @@ def _scaled(value: Value, share: float) -> Value:
 
 
 def _averaged(case: Case) -> bool:
-    """Whether replicas were averaged: the mean left the reduction, or the sum is too large and the result right."""
+    """Whether replicas were averaged: the mean left the reduction, or the sum is too large and the result right.
+
+    Of gradients that were changed before their reduction it is known by which operation they were reduced.
+    """
     count = case.run.header.replicas
     if count < 2:
         return False
@@ -109,7 +112,9 @@ def _averaged(case: Case) -> bool:
         known = [each for each in seen if each is not None and each.gradients]
         if len(known) == len(seen):
             reduced = list(_reduced_by(known, count))
-            return all(each == count for each in reduced) if reduced else _right_nevertheless(case, known, count)
+            if reduced:
+                return all(each == count for each in reduced)
+            return _by_means(known[0]) or _right_nevertheless(case, known, count)
     return False
 
 
@@ -130,6 +135,13 @@ def _reduced_by(seen: list[Seen], count: int) -> Iterator[int]:
             if value.parts[0].shape == parts[0].shape:
                 found = value.parts[0].numpy().astype("float64")
                 yield from (divisor for divisor in (1, count) if _near(found, total / divisor))
+
+
+def _by_means(seen: Seen) -> bool:
+    """Whether all that was reduced and is as large as a gradient was averaged."""
+    shapes = {value.parts[0].shape for value in seen.gradients}
+    found = [value.name for value in seen.reduced if value.parts[0].shape in shapes]
+    return bool(found) and set(found) == {"MEAN"}
 
 
 def _right_nevertheless(case: Case, seen: list[Seen], count: int) -> bool:

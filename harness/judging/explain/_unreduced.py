@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from harness.judging.explain._prediction import check, evident, judged
-from harness.judging.explain._reductions import factors_of
+from harness.judging.explain._reductions import factors_of, is_of_others
 from harness.judging.explain._response import (
     combined,
     exceeding,
@@ -91,7 +91,9 @@ def _is_multiple(own: Sequence[Floats], right: Sequence[Floats]) -> bool:
 
 
 def _was_changed(view: CaseView, step: int, names: list[str]) -> bool:
-    """Whether a reduction was seen of what the program had made of the gradients, such as smaller ones by a branch."""
+    """Whether a reduction was seen of what the program had made of the gradients: smaller ones by a branch, signs."""
+    if is_of_others(view, step, names):
+        return True
     factors = [abs(factor) for factor in factors_of(view, step, names) or ()]
     return bool(factors) and min(factors) > _FEW * max(factors) and min(factors) < (1 - _FEW) * max(factors)
 

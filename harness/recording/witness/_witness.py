@@ -349,8 +349,12 @@ def _numbers(events: list[Event]) -> dict[str, tuple[Value, ...]]:
     return {
         "losses": _by_replica(taken, lambda name: name == LOSS),
         "gradients": _by_replica(taken, lambda name: name != LOSS),
-        # In the order in which the program was written; it bears no name.
-        "reduced": tuple(Value("", (Array.of(array),)) for event in reduced for array in event.arrays),
+        # In the order in which the program was written.
+        "reduced": tuple(
+            Value(how, (Array.of(array),))
+            for each in reduced
+            for how, array in zip(each.names, each.arrays, strict=True)
+        ),
     }
 
 

@@ -44,23 +44,24 @@ def active(gathered: WitnessState) -> Iterator[None]:
     inside = _Inside()
 
     def around_replica(original: Callable[..., Any]) -> Callable[..., Any]:
-        def all_reduce(context: Any, *args: Any, **options: Any) -> Any:
+        def all_reduce(context: Any, reduce_op: Any, *args: Any, **options: Any) -> Any:
             with inside.one():
-                found = original(context, *args, **options)
+                found = original(context, reduce_op, *args, **options)
             with gathered.looking("what is reduced"):
                 replica = replica_number(gathered)
                 if replica is not None and replica % gathered.local_replicas == 0:
-                    _see(gathered, found)
+                    _see(gathered, reduce_op, found)
             return found
 
         return all_reduce
 
     def around_merged(original: Callable[..., Any]) -> Callable[..., Any]:
-        def batch_reduce_to(extended: Any, *args: Any, **options: Any) -> Any:
-            found = original(extended, *args, **options)
+        def batch_reduce_to(extended: Any, reduce_op: Any, *args: Any, **options: Any) -> Any:
+            found = original(extended, reduce_op, *args, **options)
             if not inside.count:
                 with gathered.looking("what is reduced"):
-                    _see(gathered, [gathered.strategy.experimental_local_results(each)[0] for each in found])
+                    first = [gathered.strategy.experimental_local_results(each)[0] for each in found]
+                    _see(gathered, reduce_op, first)
             return found
 
         return batch_reduce_to
@@ -72,7 +73,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
         yield
 
 
-def _see(gathered: WitnessState, found: Any) -> None:
+def _see(gathered: WitnessState, reduce_op: Any, found: Any) -> None:
     import tensorflow as tf
 
     if not gathered.tapes:
@@ -83,8 +84,9 @@ def _see(gathered: WitnessState, found: Any) -> None:
     if not kept or (parts := within_budget(kept)) is None:
         return
     site = gathered.site()
+    how = str(getattr(reduce_op, "value", reduce_op)).upper()
 
     def take(arrays: list[Any]) -> None:
-        gathered.take(Event("reduced", 0, site, tuple(range(len(arrays))), tuple(arrays)))
+        gathered.take(Event("reduced", 0, site, (how,) * len(arrays), tuple(arrays)))
 
     gathered.deliver(parts, take)
