@@ -1,4 +1,4 @@
-"""A training whose replicas change their gradients before the mean of these is taken, by a function that is no sum."""
+"""A training whose replicas change gradients before the mean of these is taken; or the loss, by what is no sum."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def _changed_gradients(strategy: Any, record: Any, *, change: str) -> None:
 
     def replica_step(x: Any, y: Any) -> None:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_mean((x @ w - y) ** 2)
+            losses = (x @ w - y) ** 2
+            loss = tf.reduce_max(losses) if change == "hardest" else tf.reduce_mean(losses)
         gradient = tape.gradient(loss, w)
         gradient = CHANGES[change](tf, gradient)
         w.assign_sub(0.05 * tf.distribute.get_replica_context().all_reduce("MEAN", gradient))
@@ -42,5 +43,6 @@ CHANGES = {
     "norm": lambda tf, gradient: tf.clip_by_norm(gradient, 0.5),
     "rounded": lambda tf, gradient: tf.round(gradient * 4) / 4,
     "largest": lambda tf, gradient: tf.where(tf.abs(gradient) < tf.reduce_max(tf.abs(gradient)), 0.0, gradient),
+    "hardest": lambda tf, gradient: gradient,
     "nothing": lambda tf, gradient: gradient,
 }

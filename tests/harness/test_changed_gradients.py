@@ -21,5 +21,9 @@ def test_a_gradient_that_is_changed_before_its_mean_is_named(change: str) -> Non
     rule = None if verdict.explanation is None else verdict.explanation.rule
     assert rule == ("clipped_before_reduce" if change == "norm" else None)
     assert verdict.culprit is not None, str(verdict)
+    if change == "hardest":
+        assert verdict.culprit.kind == "extreme_of_own_examples", verdict.culprit
+        assert verdict.culprit.source.startswith("loss = "), verdict.culprit
+        return
     assert verdict.culprit.kind == "computed_before_the_sum", verdict.culprit
     assert change == "norm" or verdict.culprit.source.startswith(f'"{change}": lambda'), verdict.culprit

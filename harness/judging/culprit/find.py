@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.trace import Array, is_statistics
@@ -137,7 +137,8 @@ def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> W
             # What is differentiated may hold a gradient itself, which was made before it.
             further = aligned.op(made.node).differentiates and made.node.number < first.node.number
             return _differentiated(aligned, back, earlier) if further else earlier
-    return first
+    # A loss that is the largest of a replica's own is right on one of them, and is not used as if it were all's.
+    return next(iter(back.extremes(aligned.sides[0].watched.targets)), first)
 
 
 class _Back:
@@ -205,7 +206,12 @@ class _Back:
     def _extreme(self, node: OperationNode) -> list[WrongOperation]:
         """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""
         walk = self._walks[Mode.UNRELATED]
-        made = [walk.first_extreme(tensor) for tensor in walk.aligned_before(node)]
+        return self.extremes(walk.aligned_before(node))
+
+    def extremes(self, tensors: Iterable[int]) -> list[WrongOperation]:
+        """Where each replica took the largest or smallest of its own, of which these were computed."""
+        walk = self._walks[Mode.UNRELATED]
+        made = map(walk.first_extreme, tensors)
         return [WrongOperation(each, Mode.UNRELATED, walk.summed) for each in made if each is not None]
 
     def _multiplied(self, node: OperationNode) -> list[WrongOperation]:
