@@ -65,15 +65,16 @@ def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = Fa
         record.step(loss=step(next(batches)), variables=[w])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("mistake", "law"),
     [
-        pytest.param("", None, marks=pytest.mark.full),
+        ("", None),
         ("labels", "rows_whole"),
-        pytest.param("no end", None, marks=pytest.mark.full),  # and none: the run ends within an epoch
-        pytest.param("features", "rows_whole", marks=pytest.mark.full),
-        pytest.param("scale", "rows_whole", marks=pytest.mark.full),
-        pytest.param("shard", "examples_match_reference", marks=pytest.mark.full),
+        ("no end", None),  # and none: the run ends within an epoch
+        ("features", "rows_whole"),
+        ("scale", "rows_whole"),
+        ("shard", "examples_match_reference"),
     ],
 )
 def test_what_is_wrong_with_examples_is_found_beside_noise(mistake: str, law: str | None) -> None:

@@ -64,17 +64,9 @@ def _sequences(strategy: Any, record: Any, kind: str, wrong: bool) -> None:
     _train(strategy, record, data, losses, wrong)
 
 
-@pytest.mark.parametrize(
-    ("kind", "wrong"),
-    [
-        ("ragged", False),
-        pytest.param("sparse", False, marks=pytest.mark.full),
-        pytest.param("padded", False, marks=pytest.mark.full),
-        pytest.param("ragged", True, marks=pytest.mark.full),
-        pytest.param("sparse", True, marks=pytest.mark.full),
-        pytest.param("padded", True, marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ["ragged", "sparse", "padded"])
+@pytest.mark.parametrize("wrong", [False, True])
 def test_rows_of_any_length_are_followed_in_an_order_of_the_workers_own(kind: str, wrong: bool) -> None:
     """Each worker pads its own batch, or has values of its own number, and one replica is given those of both."""
     verdict = verify(Program.of(functools.partial(_sequences, kind=kind, wrong=wrong)), "multi_worker-2")

@@ -264,12 +264,13 @@ def test_an_order_that_python_draws() -> None:
     assert verify(order_of_each_replica, strategy="mirrored-2").consistent
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("program", "line"),
     [
-        pytest.param(mean_of_each_replica, "found = call(", marks=pytest.mark.full),
+        (mean_of_each_replica, "found = call("),
         (mean_in_a_py_function, "found = call("),
-        pytest.param(mean_behind_python, "loss = tf.reduce_mean(", marks=pytest.mark.full),
+        (mean_behind_python, "loss = tf.reduce_mean("),
     ],
 )
 def test_computing_is_judged(program: Callable[..., None], line: str) -> None:

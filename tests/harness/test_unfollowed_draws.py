@@ -44,7 +44,8 @@ def _program(**options: bool) -> Program:
     return Program.of(functools.partial(_dropping, **options))
 
 
-@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_a_random_training_whose_batches_have_texts_is_judged(wrong: bool) -> None:
     """A row of texts is known by what they are, as one of numbers is."""
     verdict = verify(_program(wrong=wrong), "mirrored-2")
