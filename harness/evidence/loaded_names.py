@@ -6,11 +6,13 @@ optimizer likewise.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections import Counter
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
+from harness.evidence.steps import Renaming, numbers_of
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step, Variable
 
 _Named = TypeVar("_Named", Variable, SeenVariable)
@@ -43,12 +45,21 @@ def _by_form(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, H
     return found
 
 
-def names_before(run: RunTrace, earlier: RunTrace) -> dict[str, str]:
-    """The names that variables had in an earlier part, by those that only a later one has."""
-    return other_names(*(list(_made(trace.clients[0])) for trace in (run, earlier)))
+def names_before(run: RunTrace, earlier: RunTrace) -> Renaming:
+    """What variables were called in an earlier part.
+
+    A model that is built and not trained, since one that is loaded takes its place, may live on under the names of the
+    one that was trained before.
+    """
+    ours, theirs = (list(_made(trace.clients[0])) for trace in (run, earlier))
+    if (trained := _by_training(ours, theirs)) is not None:
+        return trained
+    names = other_names(*([(each.name, each.form) for each in every] for every in (ours, theirs)))
+    pairs = ((each, names[each.name]) for each in ours if each.name in names)
+    return Renaming(tuple((each.place, (other, each.number)) for each, other in pairs))
 
 
-def renamed(run: RunTrace, names: Mapping[str, str]) -> RunTrace:
+def renamed(run: RunTrace, names: Renaming) -> RunTrace:
     """A run in which variables that were seen have other names; what the program reports it has named itself."""
     return RunTrace(tuple(_renamed(client, names) for client in run.clients)) if names else run
 
@@ -58,20 +69,57 @@ def with_names(variables: Iterable[_Named], names: Mapping[str, str]) -> tuple[_
     return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in variables)
 
 
-def _made(client: ClientTrace) -> Iterable[tuple[str, Hashable]]:
-    """Names and forms of all that it began with, and then of those that were there later."""
-    last = next((each.variables for each in reversed(client.seen) if each.variables), ())
-    begun = () if client.start is None else client.start.variables
-    forms = {each.name: (each.copies[0].dtype, each.copies[0].shape) for each in (*begun, *last)}
-    return forms.items()
+class _Made(NamedTuple):
+    """A variable that a part has, by its name and its number among those of this name; and whether steps change it."""
+
+    name: str
+    number: int
+    form: Hashable
+    changes: bool
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.name, self.number
 
 
-def _renamed(client: ClientTrace, names: Mapping[str, str]) -> ClientTrace:
+def _made(client: ClientTrace) -> Iterator[_Made]:
+    """All that it began with, and then what was there later."""
+    begun = {} if client.start is None else dict(_numbered(client.start.variables))
+    later = [dict(_numbered(each.variables)) for each in client.seen if each.variables]
+    for (name, number), first in {**begun, **(later[-1] if later else {})}.items():
+        value = begun.get((name, number), first).copies[0]
+        others = (each[name, number].copies[0] for each in later if (name, number) in each)
+        changes = (name, number) not in begun or any(other != value for other in others)
+        yield _Made(name, number, (value.dtype, value.shape), changes=changes)
+
+
+def _numbered(variables: Sequence[SeenVariable]) -> Iterator[tuple[tuple[str, int], SeenVariable]]:
+    names = [each.name for each in variables]
+    return zip(zip(names, numbers_of(names), strict=True), variables, strict=True)
+
+
+def _by_training(ours: Sequence[_Made], theirs: Sequence[_Made]) -> Renaming | None:
+    """What is trained in one part under the names of what was trained in the other, in the order of their making.
+
+    None where nothing has stopped to be trained, or not as many of each form are trained in both.
+    """
+    mine, others = ([each for each in every if each.changes] for every in (ours, theirs))
+    idle = {each.place for each in ours if not each.changes} & {each.place for each in others}
+    if not idle or Counter(each.form for each in mine) != Counter(each.form for each in others):
+        return None
+    rest: dict[Hashable, list[_Made]] = {}
+    for each in others:
+        rest.setdefault(each.form, []).append(each)
+    trained = [(each.place, rest[each.form].pop(0).place) for each in mine]
+    return Renaming((*trained, *((each, (f"{each[0]} of a model that is not trained", each[1])) for each in idle)))
+
+
+def _renamed(client: ClientTrace, names: Renaming) -> ClientTrace:
     def seen(each: Seen) -> Seen:
-        return msgspec.structs.replace(each, variables=with_names(each.variables, names)) if each.variables else each
+        return msgspec.structs.replace(each, variables=names.listed(each.variables)) if each.variables else each
 
     def begun(each: Start) -> Start:
-        return msgspec.structs.replace(each, variables=with_names(each.variables, names))
+        return msgspec.structs.replace(each, variables=names.listed(each.variables))
 
     def step(each: Step) -> Step:
         return each if each.seen is None else msgspec.structs.replace(each, seen=seen(each.seen))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -18,7 +18,7 @@ from harness.evidence.links import Links, read_links
 from harness.evidence.loaded_names import names_before, renamed
 from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
-from harness.evidence.steps import evidence_folder, segment_of
+from harness.evidence.steps import SAME, Renaming, evidence_folder, segment_of
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
 from harness.evidence.witness_values import with_steps
 
@@ -33,7 +33,7 @@ class Part:
 
     `common` is the number of steps that all clients recorded, 0 if one of them recorded nothing; `furthest` is the most
     that any of them did. `struck` are the numbers that faults have changed in these processes, and `evidence` is where
-    they have left what their steps had. `names` are those that variables had in the first part, by those in `evidence`.
+    they have left what their steps had. `names` are those that its variables had in the first part.
     """
 
     trace: RunTrace
@@ -41,7 +41,7 @@ class Part:
     furthest: int
     struck: tuple[CorruptValue, ...] = ()
     evidence: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Renaming = SAME
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Parts:
         saves: what the run has saved in `record.directory` and restored from it, None where that was not noted.
         later: of an interrupted script, the files that it had written at its end.
         evidence: where the last incarnations have left what their steps had.
-        names: those that variables had in the first part, by those in `evidence`.
+        names: those that its variables had in the first part.
     """
 
     last: RunTrace
@@ -72,7 +72,7 @@ class Parts:
     saves: Saves | None = None
     later: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
+    names: Renaming = SAME
 
 
 class Killed(msgspec.Struct, frozen=True):

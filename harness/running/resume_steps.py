@@ -63,7 +63,7 @@ def undone(parts: Parts, reference: Reference) -> tuple[int, ...]:
 def _segments(parts: Parts) -> list[Segment]:
     """Those of all parts, as if each began the training."""
     told: list[Part | Parts] = [*(part for part in parts.earlier if part.common), parts]
-    return [Segment(each.evidence, names=dict(each.names)) for each in told]
+    return [Segment(each.evidence, names=each.names) for each in told]
 
 
 def _step_of(before: Sequence[Segment], parts: Parts, reference: Reference, begin: int) -> int:

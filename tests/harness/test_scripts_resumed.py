@@ -20,6 +20,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.restart_files import FoundFiles, note_files_found
 from harness.evidence.saves import note_saves
 from harness.evidence.stand_ins import DRAWN, ENDLESS, StandIn
+from harness.evidence.steps import Renaming
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable
 from harness.evidence.witness_values import completed_parts
 from harness.evidence.writing import write_client
@@ -117,7 +118,7 @@ def test_all_incarnations_are_held_against_one_reference(
 def test_a_model_that_is_loaded_has_other_names(tmp_path: Path, then: list[float], outcome: str) -> None:
     """It is compared under those of the first start."""
     parts = _parts(tmp_path, [1.0, 2.0], then, name="loaded")
-    assert dict(parts.names) == {"loaded": "w"}
+    assert parts.names == Renaming(((("loaded", 0), ("w", 0)),))
     assert _judged(parts, _truth()).outcome == outcome
 
 

@@ -18,6 +18,7 @@ from harness.evidence.steps import (
     EvidenceWriter,
     HeldVariable,
     PlaceValue,
+    Renaming,
     RunEvidence,
     Segment,
     StepEvidence,
@@ -67,7 +68,7 @@ def test_a_part_goes_on_from_the_step_whose_state_it_began_with(builds: int, nam
     """To the bit, under whatever name; what was done after that step and was done again is the later part's."""
     first = _left(tmp_path / "first", [1.0, 2.0, 3.0, 4.0], builds=builds, begins=0.5)
     second = _left(tmp_path / "second", [3.5, 4.5, 5.5], builds=builds, begins=2.0, name=name)
-    names = {} if name == "w" else {name: "w"}
+    names = Renaming(() if name == "w" else (((name, 0), ("w", 0)),))
     segments = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,), names=names))
     assert segments == (Segment((first,)), Segment((second,), builds + 2, builds, names=names))
     run = RunEvidence(segments)

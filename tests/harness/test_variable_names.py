@@ -12,7 +12,8 @@ import pytest
 
 from harness import verify
 from harness.evidence.arrays import Array
-from harness.evidence.trace import RunTrace, SeenVariable, Start
+from harness.evidence.loaded_names import names_before, renamed
+from harness.evidence.trace import RunTrace, Seen, SeenVariable, Start
 from harness.evidence.watched_step import OUTER, Frame, Op, WatchedStep, WatchedVariable
 from harness.judging.align.variable_names import named_as
 from harness.judging.culprit.alignment import alike_named
@@ -98,6 +99,50 @@ def test_what_is_not_reported_is_hidden_by_what_is() -> None:
     assert found.starts == (found.start,)
     same = begun("model/kernel", {"model/kernel": zero, "kernel": one})
     assert named_as(same, truth).clients[0].start == same.clients[0].start  # it trains what it has not loaded
+
+
+def _part(begins: Mapping[str, float], *steps: Mapping[str, float]) -> RunTrace:
+    """A process whose variables nobody reports; a name may end with a space, and be another variable's of that name."""
+
+    def seen(values: Mapping[str, float]) -> tuple[SeenVariable, ...]:
+        return tuple(
+            SeenVariable(name.strip(), "copies", (Array.of(np.array(value, np.float32)),))
+            for name, value in values.items()
+        )
+
+    trace = client(step(1))
+    every = tuple(Seen(index, float(index), variables=seen(values)) for index, values in enumerate(steps, 1))
+    return RunTrace((msgspec.structs.replace(trace, start=Start(0.0, seen(begins)), seen=every),))
+
+
+_FIRST = _part({"m/w": 0, "n": 0}, {"m/w": 1, "n": 1})
+_IDLE = " of a model that is not trained"
+
+
+@pytest.mark.parametrize(
+    ("later", "names"),
+    [
+        pytest.param(_part({"m/w": 1, "n": 1}, {"m/w": 2, "n": 2}), (), id="the same names"),
+        pytest.param(_part({"w": 1, "n": 1}, {"w": 2, "n": 2}), ("m/w", "n"), id="loaded"),
+        pytest.param(
+            _part({"m/w": 0, "n": 0, "w": 1, "n ": 1}, {"m/w": 0, "n": 0, "w": 2, "n ": 2}),
+            ("m/w" + _IDLE, "n" + _IDLE, "m/w", "n"),
+            id="loaded beside the fresh one",
+        ),
+        pytest.param(_part({"m/w": 1, "n": 1}, {"m/w": 1, "n": 2}), (), id="trained no more"),
+        pytest.param(
+            _part({"m/w": 0, "n": 1, "w": 1, "v": 1}, {"m/w": 0, "n": 2, "w": 2, "v": 2}), (), id="more are trained"
+        ),
+    ],
+)
+def test_a_later_part_has_the_names_of_the_first(later: RunTrace, names: tuple[str, ...]) -> None:
+    """What is trained has them, where a model lives on that is built and not trained."""
+    found = names_before(later, _FIRST)
+    start = renamed(later, found).clients[0].start
+    assert start is not None
+    own = [each.name for each in later.clients[0].start.variables] if later.clients[0].start is not None else []
+    assert [each.name for each in start.variables] == (list(names) or own)
+    assert bool(found) == bool(names)
 
 
 def loads(strategy: Any, record: Any, whole: bool = True, fresh: bool = False) -> None:

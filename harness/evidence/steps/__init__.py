@@ -2,6 +2,7 @@
 
 from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
+from harness.evidence.steps.renaming import SAME, Renaming, numbers_of
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, numbered, segment_of
 from harness.evidence.steps.standing import FOR_ALL, Standing
 from harness.evidence.steps.step_files import StepFileWriter, loose_steps, renumbered
@@ -11,11 +12,13 @@ __all__ = [
     "DRAWN",
     "FOR_ALL",
     "GIVEN",
+    "SAME",
     "EvidenceReader",
     "EvidenceWriter",
     "HeldVariable",
     "LiveProcesses",
     "PlaceValue",
+    "Renaming",
     "RunEvidence",
     "RunStep",
     "Segment",
@@ -28,6 +31,7 @@ __all__ = [
     "lead",
     "loose_steps",
     "numbered",
+    "numbers_of",
     "renumbered",
     "segment_of",
 ]

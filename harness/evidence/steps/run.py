@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace
+from harness.evidence.steps.renaming import SAME, Renaming
 from harness.evidence.steps.store import EvidenceReader, data_of
 
 _Found = list[tuple[EvidenceReader, PlaceValue]]
@@ -26,14 +27,14 @@ class Segment(msgspec.Struct, frozen=True):
         after: the step of the whole before the first of these, from 0.
         skipped: how many of their own steps are left out: calls that build variables, which the whole has had.
         live: of processes that are followed while they run; None of those that have ended.
-        names: what variables are called in the whole, by the names that they have here.
+        names: of variables in the whole.
     """
 
     folders: tuple[str, ...]
     after: int = 0
     skipped: int = 0
     live: LiveProcesses | None = None
-    names: dict[str, str] = {}
+    names: Renaming = SAME
 
 
 def segment_of(traces: Path) -> Segment:
@@ -241,9 +242,10 @@ class RunEvidence:
         return RunStep(index, number, [(reader, _renamed(step, segment.names)) for reader, step in found])
 
 
-def _renamed(step: StepEvidence, names: Mapping[str, str]) -> StepEvidence:
+def _renamed(step: StepEvidence, names: Renaming) -> StepEvidence:
     def variables(held: Sequence[HeldVariable]) -> tuple[HeldVariable, ...]:
-        return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in held)
+        known = ((each, *names.of(each.name, each.number)) for each in held)
+        return tuple(msgspec.structs.replace(each, name=name, number=number) for each, name, number in known)
 
     if not names:
         return step
