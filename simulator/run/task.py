@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,6 +45,10 @@ class ProcessWire:
     def sendall(self, data: bytes, /) -> None:
         """Send this."""
         self.machine.send(self.who, data)
+
+
+_SIGNALLING = threading.Lock()
+"""Held from the decision whether a task is stopped until it is; faults have threads of their own."""
 
 
 @dataclass
@@ -90,6 +95,9 @@ class Task:
     ended: bool = False
     # The function raised and the agent said so: the process is about to end by itself, with exit code 1.
     leaving: bool = False
+    # The faults that hold it stopped now, and by fault the resource limits that it has been given.
+    stopped_by: set[str] = field(default_factory=set)
+    bounds: dict[tuple[int, str], int] = field(default_factory=dict)
     # What the agent has reported of each fault that it was told to apply, by the fault's id.
     acted: dict[str, dict[str, Any]] = field(default_factory=dict)
     # A fault of the plan ends it: neither its exit nor its last exception is a failure of the run.
@@ -174,6 +182,19 @@ class Task:
         if self.pid is None or self.machine is None:
             return False
         return self.machine.signal([self.who], int(number), GROUP)
+
+    def stop(self, by: str) -> None:
+        """SIGSTOP to its process group, which stays stopped until nobody stops it any more."""
+        with _SIGNALLING:
+            self.stopped_by.add(by)
+            self.signal_group(signal.SIGSTOP)
+
+    def go_on(self, by: str) -> None:
+        """SIGCONT to its process group, unless another one stops it as well."""
+        with _SIGNALLING:
+            self.stopped_by.discard(by)
+            if not self.stopped_by:
+                self.signal_group(signal.SIGCONT)
 
     @property
     def half_said(self) -> str:

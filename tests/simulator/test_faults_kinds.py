@@ -18,6 +18,7 @@ from simulator.faults import (
     Crash,
     CrashLoop,
     DiskFull,
+    Fault,
     Kill,
     LateStart,
     Oom,
@@ -135,6 +136,35 @@ def test_pause_stops_the_process_and_continues_it(tmp_path: Path) -> None:
     assert result["worker:1"].steps == 12
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        Pause("worker:1", step=3, duration="50ms"),
+        Slow("worker:1", step=3, factor=3.0, period="30ms", duration="50ms"),
+        Slow("worker:1", step=3, per_step="10ms", duration="50ms"),
+    ],
+)
+@pytest.mark.parametrize("first", [True, False])
+def test_a_task_stays_stopped_while_any_fault_stops_it(tmp_path: Path, other: Fault, first: bool) -> None:
+    """The end of one is not that of another."""
+    long = Pause("worker:1", step=3, duration="300ms")
+    run_steps(plan_of(*((long, other) if first else (other, long))), tmp_path)
+    times = [event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:1"]
+    assert times[3] - times[2] >= 0.3
+
+
+def test_a_step_is_held_for_as_long_as_any_fault_says(tmp_path: Path) -> None:
+    """Two that hold each step hold it for both times; what is over holds it no more."""
+    plan = plan_of(
+        Slow("worker:1", step=2, per_step="20ms"), Slow("worker:1", step=2, per_step="30ms", of="worker:1", until=6)
+    )
+    run_steps(plan, tmp_path)
+    times = [event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:1"]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert all(gap >= 0.05 for gap in gaps[2:4]), gaps
+    assert all(gap >= 0.02 for gap in gaps[1:]), gaps
+
+
 def test_pause_until_a_step_of_another_task(tmp_path: Path) -> None:
     """The end of a fault can be as exact as its beginning."""
     run_steps(plan_of(Pause("worker:1", step=3, of="worker:0", until=9)), tmp_path, led=True)
@@ -204,6 +234,19 @@ def test_disk_full_fails_writes_until_it_is_undone(tmp_path: Path) -> None:
     assert result["worker:0"].value == ["ok"] * 8
     (fired,) = events(tmp_path / "out", "fired")
     assert fired["environment"] is True
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_disk_is_full_while_any_fault_says_so(tmp_path: Path, first: bool) -> None:
+    """The end of one lifts no limit of another, and a larger size does not take the place of a smaller one."""
+    short, long = (
+        DiskFull("worker:1", step=2, of="worker:1", until=until, size=size)
+        for until, size in ((3, "60KiB"), (5, "64KiB"))
+    )
+    plan = plan_of(*((short, long) if first else (long, short)))
+    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path / "out") as cluster:
+        result = cluster.run(_write_often, str(tmp_path), 8)
+    assert result["worker:1"].value == ["ok", "ok", *["OSError27"] * 3, "ok", "ok", "ok"]
 
 
 def test_oom_is_a_memory_error_and_reported_as_environment(tmp_path: Path) -> None:

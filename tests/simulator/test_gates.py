@@ -74,9 +74,9 @@ def test_where_a_process_begins_no_step_is_held() -> None:
     keeper = Gatekeeper({}, ["worker:1"])
     run: Any = SimpleNamespace(tasks={"worker:1": task}, gates={}, open_gate=lambda name, actions: opened.append(name))
     keeper._run = run
-    keeper._delays["worker:1"] = 5.0
+    keeper._delays["worker:1", "slow-1"] = 5.0
     keeper._visit("worker:1")
-    assert (opened, keeper.held_steps("worker:1")) == (["worker:1"], 0)
+    assert (opened, keeper.held_steps("worker:1", "slow-1")) == (["worker:1"], 0)
     task.at_gate = "step:1"
     assert 0 < keeper._visit("worker:1") <= 5
     assert opened == ["worker:1"]

@@ -12,13 +12,14 @@ from simulator.agent.faults.actions import ActionReport
 def act(report: ActionReport, size: int) -> None:
     """Let no file grow beyond `size` bytes, as on a full disk, and prove it with a file that tries."""
     before, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    bound = size if before == resource.RLIM_INFINITY else min(size, before)  # of another fault
+    resource.setrlimit(resource.RLIMIT_FSIZE, (bound, hard))
     refused = ""
     with tempfile.TemporaryFile(buffering=0) as file:
-        file.truncate(size)
-        file.seek(size)
+        file.truncate(bound)
+        file.seek(bound)
         try:
             file.write(b"x")
         except OSError as error:
             refused = errno.errorcode[error.errno or 0]
-    report(refused=refused, before=before)
+    report(refused=refused, before=before, bound=size)

@@ -17,14 +17,17 @@ _BOUNDS_MAX = 1000
 def act(report: ActionReport, headroom: int, *, fatal: bool) -> None:
     """Bound the address space to what is used now and `headroom` bytes, and prove it by an allocation."""
     before, hard = resource.getrlimit(resource.RLIMIT_AS)
-    refused = False
+    refused, bound = False, 0
     for _ in range(_BOUNDS_MAX):
         pages = int(open("/proc/self/statm").read().split()[0])  # noqa: SIM115, PTH123 - memory is about to be short
-        resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + headroom, hard))
+        bound = pages * resource.getpagesize() + headroom
+        resource.setrlimit(
+            resource.RLIMIT_AS, (bound if before == resource.RLIM_INFINITY else min(bound, before), hard)
+        )
         # If it is granted, a thread has given memory back since it was counted, and the bound is too high.
         if refused := _is_refused(2 * headroom):
             break
-    report(refused="MemoryError" if refused else "", before=before)
+    report(refused="MemoryError" if refused else "", before=before, bound=bound)
     if fatal and refused:
         # From here on memory is there again: which thread asks next must not decide how the task ends.
         resource.setrlimit(resource.RLIMIT_AS, (before, hard))

@@ -26,9 +26,9 @@ class Gatekeeper:
         self._pending = {point: list(names) for point, names in points.items()}
         self._every_step = frozenset(every_step)
         self._actions: dict[Point, list[Action]] = defaultdict(list)
-        self._delays: dict[str, float] = {}
+        self._delays: dict[tuple[str, str], float] = {}
         self._arrived: dict[str, tuple[object, str, float]] = {}
-        self._held: Counter[str] = Counter()
+        self._held: Counter[tuple[str, str]] = Counter()
         self._closed = False
         self._run: Running | None = None
 
@@ -65,16 +65,16 @@ class Gatekeeper:
         """Have the agent do this when the gate opens."""
         self._actions[task, gate].append(action)
 
-    def hold_each_step(self, task: str, seconds: float) -> None:
-        """Let a task stand so long at each step; 0 ends that."""
+    def hold_each_step(self, task: str, by: str, seconds: float) -> None:
+        """Let a task stand so long at each step, besides what other faults hold it there; 0 ends that."""
         assert self._run is not None
         with self._run.changed:
-            self._delays[task] = seconds
+            self._delays[task, by] = seconds
             self._run.changed.notify_all()
 
-    def held_steps(self, task: str) -> int:
+    def held_steps(self, task: str, by: str) -> int:
         """At how many steps it has stood for that long."""
-        return self._held[task]
+        return self._held[task, by]
 
     def _open_gates(self) -> None:
         assert self._run is not None
@@ -98,11 +98,12 @@ class Gatekeeper:
         if self._pending.get((name, gate)) and not self._closed:
             return 60.0
         # Where a process begins it has done no step yet.
-        delay = 0.0 if self._closed or gate == _BEGIN else self._delays.get(name, 0.0)
-        rest = self._arrived[name][2] + delay - now
+        passes = self._closed or gate == _BEGIN
+        delays = {} if passes else {each: seconds for each, seconds in self._delays.items() if each[0] == name}
+        rest = self._arrived[name][2] + sum(delays.values()) - now
         if rest > 0:
             return rest
-        self._held[name] += delay > 0
+        self._held.update(each for each, seconds in delays.items() if seconds > 0)
         self._run.open_gate(name, self._actions.pop((name, gate), ()))
         return 60.0
 

@@ -164,11 +164,11 @@ class Strike:
 
     def hold_each_step(self, task: str, seconds: float) -> None:
         """From now on let this task stand for so long after each step; 0 ends that."""
-        self.keeper.hold_each_step(task, seconds)
+        self.keeper.hold_each_step(task, self.name, seconds)
 
     def held_steps(self, task: str) -> int:
         """How often it has stood so."""
-        return self.keeper.held_steps(task)
+        return self.keeper.held_steps(task, self.name)
 
     def act(self, task: str, kind: str, **arguments: Any) -> None:
         """Have the agent of a task that stands at its gate do something before it goes on."""

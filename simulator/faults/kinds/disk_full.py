@@ -63,7 +63,7 @@ class DiskFull(TaskFault, tag="disk_full", kw_only=True, frozen=True):
 
     def measure(self, scene: Scene) -> Effect:
         """See that each agent's write was refused."""
-        return {} if self.directory is not None else refused(scene, "a write beyond the size")
+        return {} if self.directory is not None else refused(scene, resource.RLIMIT_FSIZE, "a write beyond the size")
 
     def undo(self, scene: Scene) -> Effect:
         """Lift the limit, or give the room back."""

@@ -64,7 +64,7 @@ class Oom(Death, tag="oom", kw_only=True, frozen=True):
 
     def measure(self, scene: Scene) -> Effect:
         """See that each agent's allocation was refused, and each end if it is fatal."""
-        effect = refused(scene, "an allocation")
+        effect = refused(scene, resource.RLIMIT_AS, "an allocation")
         if self.fatal:
             effect |= ends(scene, scene.processes, "the exit after MemoryError", _EXIT_SECONDS_MAX)
             others = {task.name: how_ended(task) for task in scene.processes if not _by_memory_error(task)}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -41,15 +40,16 @@ class Pause(TaskFault, tag="pause", kw_only=True, frozen=True):
         """Stop them, and see them stopped."""
         alive(scene)
         for name in scene.tasks:
-            scene.task(name).signal_group(signal.SIGSTOP)
+            scene.task(name).stop(scene.name)
         scene.wait(lambda: all(is_stopped(scene.task(name)) for name in scene.tasks), "process state T after SIGSTOP")
         return {"state": "T", "began": time.monotonic()}
 
     def undo(self, scene: Scene) -> Effect:
-        """Let them run again; those that have been killed meanwhile stay so."""
-        for name in scene.tasks:
-            scene.task(name).signal_group(signal.SIGCONT)
-        scene.wait(lambda: not any(is_stopped(scene.task(name)) for name in scene.tasks), "another state after SIGCONT")
+        """Let them run again; those that have been killed meanwhile stay so, and those that another fault stops."""
+        tasks = [scene.task(name) for name in scene.tasks]
+        for task in tasks:
+            task.go_on(scene.name)
+        scene.wait(lambda: not any(is_stopped(each) and not each.stopped_by for each in tasks), "another state")
         return {"continued": [name for name in scene.tasks if scene.task(name).alive]}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
@@ -78,7 +77,7 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True):
     def undo(self, scene: Scene) -> Effect:
         """Let them run freely."""
         for name in scene.tasks:
-            scene.task(name).signal_group(signal.SIGCONT)
+            scene.task(name).go_on(scene.name)
             scene.hold_each_step(name, 0.0)
         return {} if self.per_step is None else {"held_steps": {name: scene.held_steps(name) for name in scene.tasks}}
 
@@ -90,7 +89,7 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True):
     def _cycle(self, scene: Scene) -> float:
         """Stop them once for their share of a period; returns for how long they were stopped, in seconds."""
         for name in scene.tasks:
-            scene.task(name).signal_group(signal.SIGSTOP)
+            scene.task(name).stop(scene.name)
         began = time.monotonic()
         try:
             scene.wait(lambda: all(is_stopped(scene.task(name)) for name in scene.tasks), "process state T", 5.0)
@@ -100,7 +99,7 @@ class Slow(TaskFault, tag="slow", kw_only=True, frozen=True):
                 raise
         finally:
             for name in scene.tasks:
-                scene.task(name).signal_group(signal.SIGCONT)
+                scene.task(name).go_on(scene.name)
         return time.monotonic() - began
 
 
