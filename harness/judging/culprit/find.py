@@ -219,16 +219,18 @@ class _Back:
 
         A root, or the sum with a constant, of a gradient that is twice as large as it should be is in no relation; nor
         is the distance of examples from a mean that each replica has taken of its own. But clipping before the sum is
-        wrong also where what is clipped is a mean that would be divided later: then its way leads through gradients.
+        wrong also where what is clipped is a mean that would be divided later: then its way leads through gradients,
+        of which no other gradient is taken.
         """
         walk = self._walks[Mode.SCALED]
         op = walk.last_change(self._aligned.op(node))
         walk.tell(op)
+        is_loss = walk.is_differentiated(node.number)
         operands = []
         for tensor in op.inputs:
             facts = walk.facts(tensor) or ()
             same, wrong = any(each.kind == REPLICATED for each in facts), not any(each.right for each in facts)
-            parts = any(each.kind == PARTIAL for each in facts) and not walk.is_behind_a_gradient(tensor)
+            parts = any(each.kind == PARTIAL for each in facts) and (is_loss or not walk.is_behind_a_gradient(tensor))
             if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
                 operands.append(WantedTensor(tensor, whole=True))
         return [WrongOperation(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]

@@ -228,6 +228,11 @@ class Walk:
         """Whether a gradient takes part in a value."""
         return self._is_behind(tensor, lambda op: op.differentiates)
 
+    def is_differentiated(self, number: int) -> bool:
+        """Whether an operation takes part in a value of which a gradient is taken."""
+        targets = self._side.watched.targets
+        return any(self._is_behind(target, lambda op: op.number == number) for target in targets)
+
     def _is_behind(self, tensor: int, wanted: Callable[[Op], bool]) -> bool:
         pending, seen = [tensor], {tensor}
         while pending:
