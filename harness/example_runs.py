@@ -17,6 +17,7 @@ from harness.judging.drawn_data import (
     FIXED,
     NATIVE,
     comes_again,
+    comes_twice,
     draws_in_data,
     is_of_examples,
     is_settled,
@@ -101,7 +102,10 @@ def by_drawn_data(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
 def _unless_drawn(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
     """A verdict that is not judged where the run's examples are not one device's however that draws."""
     with contextlib.suppress(LockstepError):  # then nobody knows
-        if (why := not_drawn(reference.trace, attempt.drawn_apart())) is not None:
+        again = attempt.drawn_apart()
+        if attempt.case.workers > 1 and (why := comes_twice(attempt.first, reference.trace, again)) is not None:
+            return dataclasses.replace(verdict, abstained=why)
+        if (why := not_drawn(reference.trace, again)) is not None:
             others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
             verdict = dataclasses.replace(verdict, conditions=others)
             if (native := _read_by_one_replica(attempt, verdict, reference)) is not None and comes_again(native):

@@ -297,7 +297,7 @@ def _is_repeated(told: StandIn) -> bool:
 
 def _is_size(told: StandIn) -> bool:
     """Whether what was answered depends on the size of the cluster."""
-    return told.what.startswith(COUNT) or told.what in ("InputContext", "TF_CONFIG")
+    return told.what.startswith(COUNT) or told.what in ("InputContext", "ValueContext", "TF_CONFIG")
 
 
 def _misled(times: float, *, certain: bool) -> Iterator[str]:

@@ -7,6 +7,7 @@ is drawn as well or other things than operations of TensorFlow draw, one device 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections import Counter
 
 from harness.evidence.trace import RunTrace
@@ -18,6 +19,8 @@ from harness.judging.verdict import Verdict
 _EXAMPLES = "examples_match_reference"
 _DATA = (_EXAMPLES, "rows_whole", "examples_in_turn")
 _SIGMAS = 4.0
+_CHANCE = 0.01
+"""What is as rare by chance alone is not taken for chance: nobody is accused of it."""
 _OTHER = "the run was given examples that one device is not given"
 FIXED = (
     "which examples replicas are given was judged by another run, in which all datasets draw one and the same number"
@@ -89,6 +92,38 @@ def _excess(trace: RunTrace, reference: RunTrace) -> int:
         for each in (trace, reference)
     )
     return (ours - theirs).total()
+
+
+def comes_twice(run: RunTrace, reference: RunTrace, again: RunTrace) -> str | None:
+    """Why the run's examples are not one device's: more of them come twice than chance would have it; else None.
+
+    So it is where each worker reads all of the data, and the run ends before that has come once: nobody then knows
+    whether an example that comes again would have come. One device tells how often that is, by two orders.
+
+    Args:
+        run: which was judged.
+        reference: which followed it.
+        again: that with other seeds and on another day.
+    """
+    found, *others = (_twice(trace) for trace in (run, reference, again))
+    if len({rows for rows, _ in (found, *others)}) > 1:
+        return None
+    (rows, ours), theirs = found, [count for _, count in others]
+    total, share = ours + sum(theirs), 1 / (1 + len(theirs))
+    chance = sum(math.comb(total, k) * share**k * (1 - share) ** (total - k) for k in range(ours, total + 1))
+    if ours <= max(theirs) or chance > _CHANCE:
+        return None
+    return (
+        f"of {rows} examples that replicas were given {ours} had come before, and of one device's "
+        f"{' and '.join(str(each or 'none') for each in theirs)}, by two orders: workers may read the same data, each "
+        "in an order of its own. Shard before you shuffle, or give all workers one seed; more steps tell for certain"
+    )
+
+
+def _twice(trace: RunTrace) -> tuple[int, int]:
+    """How many examples a run has, and how many of them had come before."""
+    rows = [number for client in trace.clients for seen in client.seen for number in rows_of(seen)]
+    return len(rows), len(rows) - len(set(rows))
 
 
 def not_drawn(reference: RunTrace, again: RunTrace) -> str | None:

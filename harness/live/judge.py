@@ -259,8 +259,7 @@ class Judge:
         with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
             attempt = self._attempt(training, 1, directory)
             compose(training, [step], directory)
-            there = dataclasses.replace(attempt, asked=dataclasses.replace(attempt.asked, reference="device"))
-            found = {law.law: law.status for law in there.by_wholes({}).judgements}
+            found = {law.law: law.status for law in attempt.by_replicas().judgements}
             return {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
         return None
 

@@ -149,7 +149,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         stack.enter_context(fixed_draws(program.fixed_draws))
         in_data = stack.enter_context(own_shuffles(client)) if case.family.draws_apart else DatasetDraws()
         stack.enter_context(as_reference(assignment))
-        if assignment.standing.replicas > 1:
+        if assignment.standing.are_wholes:
             stack.enter_context(counted_as_one())
         if watch is not None:
             stack.enter_context(watch.active())
@@ -196,7 +196,7 @@ def as_reference(assignment: Assignment) -> Iterator[None]:
     with (
         without_autotune() if assignment.follows else contextlib.nullcontext(),
         without_shard_hints() if assignment.follows else contextlib.nullcontext(),
-        averaging() if assignment.standing.replicas > 1 else contextlib.nullcontext(),
+        averaging() if assignment.standing.are_wholes else contextlib.nullcontext(),
         optimizers_built_before(),
     ):
         yield

@@ -6,13 +6,16 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness import Program, verify
+from harness.evidence.trace import RunTrace, Seen
 from harness.judging.conditions import DRAWN_DATA, ORDER, Condition
-from harness.judging.drawn_data import FIXED, is_settled, with_data_of
+from harness.judging.drawn_data import FIXED, comes_twice, is_settled, with_data_of
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
+from tests.harness._traces import client, step
 
 
 def _augmented(strategy: Any, record: Any, mistake: str = "", rejects: bool = False, classes: int = 24) -> None:
@@ -145,6 +148,26 @@ def test_how_often_examples_come_may_be_drawn(wrong: bool) -> None:
 
 def _verdict(*laws: Judgement, code: str = DRAWN_DATA) -> Verdict:
     return replace(Verdict("train", "multi_worker-2", laws), conditions=(Condition(code, "given"),))
+
+
+def _seen(rows: list[int]) -> RunTrace:
+    seen = Seen(1, 1.0, examples=(tuple(rows),), columns=(0,))
+    return RunTrace((msgspec.structs.replace(client(step(1)), seen=(seen,)),))
+
+
+@pytest.mark.parametrize(
+    ("run", "reference", "again", "told"),
+    [
+        ([*range(40), *range(8)], range(48), range(10, 58), True),
+        ([*range(44), *range(4)], range(48), range(10, 58), False),  # as chance may have it
+        ([*range(40), *range(8)], [*range(41), *range(7)], range(48), False),  # one device has as many
+        ([*range(40), *range(8)], range(24), range(24), False),  # of fewer examples fewer come again
+        (range(48), range(48), range(48), False),
+    ],
+)
+def test_examples_that_come_twice_are_told_from_chance(run: Any, reference: Any, again: Any, told: bool) -> None:
+    """By those of one device, with two orders."""
+    assert (comes_twice(*(_seen(list(rows)) for rows in (run, reference, again))) is not None) == told
 
 
 def test_a_run_with_fixed_draws_settles_examples_unless_it_has_others_too() -> None:

@@ -130,6 +130,18 @@ def test_a_device_that_computes_otherwise_does_so_again(tmp_path: Path, monkeypa
     assert [step["findings"][-1]["replica"] for step in steps] == ["local:0 replica 1"] * 2
 
 
+@pytest.mark.full
+def test_a_mistake_of_the_program_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no machine's fault: replicas that compute once more put their parts together as those of the run did."""
+    monkeypatch.chdir(tmp_path)
+    mean = _TWO_DEVICES.replace("loss = tf.reduce_sum", "loss = tf.reduce_mean").replace(" / batch\n", "\n")
+    Path("train.py").write_text(mean)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "8", "--out", "left", "train.py")
+    subprocess.run(watch, check=True, timeout=300)
+    steps = [json.loads(line) for line in _call("judge", "left", "--json").stdout.splitlines()]
+    assert [(step["outcome"], step["again"]) for step in steps] == [("inconsistent", "persistent")] * 2
+
+
 # ---------------------------------------------------------------------- what is left
 
 

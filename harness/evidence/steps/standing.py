@@ -13,6 +13,8 @@ class Standing(msgspec.Struct, frozen=True):
             its own had, and stand each for a whole; see `harness.recording.steps.mean_replicas`.
         repeats: whether each of several has that as often as there are replicas, and not once. One that does not has
             only what the first replica had.
+        averages: whether several are told that there is one, and what they add up is a mean. Else each stands for its
+            own of the run's, and computes as that did.
         ranks: whether an order that replicas draw gives each of their rows a rank among those of all, as a program
             means it that takes the first half of an order. Else the order is one of rows, each replica's after those
             before it.
@@ -20,7 +22,13 @@ class Standing(msgspec.Struct, frozen=True):
 
     replicas: int = 1
     repeats: bool = True
+    averages: bool = True
     ranks: bool = False
+
+    @property
+    def are_wholes(self) -> bool:
+        """Whether there are several, of which each stands for a whole."""
+        return self.replicas > 1 and self.averages
 
     @property
     def times(self) -> int:

@@ -274,7 +274,7 @@ def _around(
     if case.family.draws_apart or started:
         session.in_data = stack.enter_context(own_shuffles(client + len(case.clients) * started))
     stack.enter_context(as_reference(assignment))
-    if case.name == "default" or assignment.standing.replicas > 1:
+    if case.name == "default" or assignment.standing.are_wholes:
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.standing.replicas}
         stack.enter_context(one_replica(stand_ins, **told))
         stack.enter_context(design_differences(stand_ins, yields=bool(assignment.follows)))

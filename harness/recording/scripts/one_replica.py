@@ -43,8 +43,8 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
         stack.enter_context(_central_storage(replicas))
         stack.enter_context(_from_functions(stand_ins))
         stack.enter_context(_counted(stand_ins, follows=follows))
-        if not follows and script.replicas > 1:
-            stack.enter_context(_refused(stand_ins))
+        if script.replicas > 1 and replicas == 1:
+            stack.enter_context(_values(stand_ins) if follows else _refused(stand_ins))
         if script.strategy.startswith("multi_worker"):
             stack.enter_context(_config(stand_ins))
             stack.enter_context(join_manual_shards(stand_ins))
@@ -221,6 +221,36 @@ def _repeated(dataset: Any, times: int) -> Any:
         return tf.nest.map_structure(lambda part: tf.concat([part] * times, 0), parts if several else parts[0])
 
     return dataset.map(repeated)
+
+
+@contextlib.contextmanager
+def _values(stand_ins: StandIns) -> Iterator[None]:
+    """What gives each replica rows by its number is asked for those of all replicas."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import distribute_lib
+
+    replicas = stand_ins.script.replicas
+
+    def joined(*parts: Any) -> Any:
+        arrays = [tf.convert_to_tensor(part) for part in parts]
+        one = arrays[0]
+        alike = all(each.shape == one.shape and bool(tf.reduce_all(each == one)) for each in arrays)
+        return one if alike or not one.shape.rank else tf.concat(arrays, 0)
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def distribute(strategy: Any, value_fn: Any) -> Any:
+            stand_ins.note("ValueContext", f"each of {replicas} replicas in sync, for the rows of all of them")
+
+            def whole(_: Any) -> Any:
+                contexts = [distribute_lib.ValueContext(number, replicas) for number in range(replicas)]
+                return tf.nest.map_structure(joined, *map(value_fn, contexts))
+
+            return original(strategy, whole)
+
+        return distribute
+
+    with patched(distribute_lib.Strategy, "experimental_distribute_values_from_function", around):
+        yield
 
 
 @contextlib.contextmanager

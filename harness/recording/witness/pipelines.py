@@ -87,9 +87,11 @@ class _Noted:
         import tensorflow as tf
 
         with self._gathered.looking("pipelines"):
-            if not datasets or (line := self._places.line()) is None:
+            # What a coordinator's worker iterates is distributed already, and tells nothing of how it was made.
+            known = [each for each in datasets if isinstance(each, tf.data.Dataset)]
+            if not known or (line := self._places.line()) is None:
                 return
-            pipeline = Pipeline(line, how, tuple(_made(datasets[0])))
+            pipeline = Pipeline(line, how, tuple(_made(known[0])))
             setattr(given, _GIVEN, pipeline)
             if how is not None and not tf.executing_eagerly():  # a coordinator's workers iterate it
                 self._note(pipeline)
