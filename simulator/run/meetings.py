@@ -22,26 +22,34 @@ class Meetings:
         tasks: the current incarnations by name.
         addresses: `host:port` of each task's server; of fewer than two nothing is asked.
 
-    Attributes:
-        seen: whether there was one; `None` if that is not asked.
     """
 
     def __init__(self, tasks: Mapping[str, Task], addresses: Mapping[str, str]) -> None:
         self._tasks = tasks
         self._ports = {int(address.rpartition(":")[2]): task for task, address in addresses.items()}
         self._again_at = 0.0
-        self.seen: bool | None = False if len(self._ports) > 1 else None
+        self._met = self._looked = False
+
+    @property
+    def seen(self) -> bool | None:
+        """Whether there was one; None if that is not asked, or nobody has looked while two tasks made steps.
+
+        A short job may be over between two looks. Who has made a step with another keeps its connection.
+        """
+        return True if self._met else False if self._looked else None
 
     def look(self) -> None:
         """Look again, if it is time."""
         began = time.monotonic()
-        if self.seen is not False or began < self._again_at:
+        if self._met or len(self._ports) < 2 or began < self._again_at:
             return
+        stepping = [task for task in self._tasks.values() if task.alive and task.steps]
         sessions = {task.pid: task.name for task in self._tasks.values() if task.alive}
         for pid in psutil.pids():
             with contextlib.suppress(psutil.Error, ProcessLookupError):  # it has just ended
                 if (task := sessions.get(os.getsid(pid))) is not None:
-                    self.seen = self.seen or any(self._ports.get(port, task) != task for port in _ports_of(pid))
+                    self._met |= any(self._ports.get(port, task) != task for port in _ports_of(pid))
+        self._looked |= sum(task.alive for task in stepping) > 1
         ended = time.monotonic()
         # With many tasks it takes a while, in which nobody is heard.
         self._again_at = ended + max(_PAUSE_SECONDS, 10 * (ended - began))

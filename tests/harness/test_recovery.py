@@ -78,6 +78,15 @@ def test_a_link_that_was_slow_has_its_next_step() -> None:
     assert _text(script, DELAY) == "recovered: the next step came 1.2 s after delay-1; 2 more steps"
 
 
+def test_steps_that_are_made_while_a_fault_is_in_force_are_told() -> None:
+    """Nothing has to recover then; the next step is the first that came."""
+    script = Script("worker:0").fired(1.0, DELAY).undone(2.0, DELAY).steps("worker:0", [0.5, 1.25, 1.75, 2.25])
+    assert _text(script, DELAY) == "went on: 2 steps were made while delay-1 was in force; 1 more step"
+    found = _of(script, DELAY)
+    assert found is not None
+    assert (found.seconds, found.meanwhile) == (0.25, 2)
+
+
 def test_a_run_without_an_interruption_says_nothing() -> None:
     """Nor does one that was ended from outside, of which nobody knows."""
     script = Script("worker:0").steps("worker:0", [1.0]).exit(2.0, "worker:0")

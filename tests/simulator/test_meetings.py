@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.cli._job import as_json, summary
 from simulator import Cluster, LinkCounters, RunResult, TaskResult, Topology
+from simulator.run.meetings import Meetings
 
 # worker:0 connects to the address of worker:`to`, and both stay for a while; the held port is shared, as by TensorFlow.
 PROGRAM = """
@@ -31,11 +35,27 @@ threading.Event().wait(1)
 """
 
 
-@pytest.mark.parametrize(("to", "met"), [(1, True), (0, False)])
+@pytest.mark.parametrize(("to", "met"), [(1, True), (0, None)])
 def test_a_connection_to_another_task_is_seen(to: int, met: bool) -> None:
     """One of a task to itself is none, such as TensorFlow makes for its coordination service."""
     with Cluster(Topology(worker=2), preload=(), timeout=30) as cluster:
         assert cluster.run_command([sys.executable, "-c", PROGRAM, str(to)]).met is met
+
+
+@pytest.mark.parametrize(("steps", "met"), [((1, 1), False), ((1, 0), None)])
+def test_that_nothing_was_seen_is_said_of_tasks_that_make_steps(steps: tuple[int, int], met: bool | None) -> None:
+    """Before their first step, and once they have ended, they need not be connected."""
+    with contextlib.ExitStack() as stack:
+        tasks: dict[str, Any] = {}
+        for number, done in enumerate(steps):
+            process = stack.enter_context(subprocess.Popen(["sleep", "60"], start_new_session=True))
+            stack.callback(process.kill)
+            tasks[f"worker:{number}"] = SimpleNamespace(
+                name=f"worker:{number}", pid=process.pid, alive=True, steps=done
+            )
+        meetings = Meetings(tasks, {name: f"127.0.0.1:{number}" for number, name in enumerate(tasks, 1)})
+        meetings.look()
+        assert meetings.seen is met
 
 
 def test_nobody_asks_where_bytes_are_counted_or_nobody_could_meet() -> None:

@@ -23,6 +23,7 @@ class Recovery(msgspec.Struct, frozen=True):
         seconds: from there to the next step, or for want of steps to the next process; None if none came.
         steps: that the job has made since then.
         lost: steps of the job that were made and not gone on from, over all restarts; None where that is not known.
+        meanwhile: that were made while a fault was in force that has ended nobody.
     """
 
     task: str | None
@@ -31,6 +32,7 @@ class Recovery(msgspec.Struct, frozen=True):
     seconds: float | None
     steps: int
     lost: int | None
+    meanwhile: int = 0
 
     @property
     def text(self) -> str:
@@ -38,6 +40,9 @@ class Recovery(msgspec.Struct, frozen=True):
         if self.seconds is None:
             again = "was started again, and made no step" if self.restarts else "did not come back"
             return f"not recovered: {self.task} {again} after {self.after or 'its end'}"
+        if self.task is None and self.meanwhile:
+            made = f"{self.meanwhile} step{' was' if self.meanwhile == 1 else 's were'} made"
+            return f"went on: {made} while {self.after} was in force; {_more(self.steps)}"
         if self.task is None:
             return f"recovered: the next step came {self.seconds:.1f} s after {self.after}; {_more(self.steps)}"
         often = f", the last of {self.restarts} times," if self.restarts > 1 else ""
@@ -163,4 +168,9 @@ def _disturbed(timeline: Timeline) -> Recovery | None:
     last = max(struck, key=lambda row: row.struck or 0.0)
     if last.recovered is None:
         return None  # its task may have been done
-    return Recovery(None, last.id, 0, last.recovery_seconds, _steps_from(last.recovered.at, timeline.lives), 0)
+    begin, end = last.struck or 0.0, last.undone or 0.0
+    struck_lives = [life for life in timeline.lives if life.task in last.tasks and life.steps] or timeline.lives
+    during = [[at for _, at in life.steps if begin < at < end] for life in struck_lives]
+    seconds = min((at for each in during for at in each), default=last.recovered.at) - begin
+    steps = _steps_from(last.recovered.at, timeline.lives)
+    return Recovery(None, last.id, 0, seconds, steps, 0, max(map(len, during), default=0))
