@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.comparing import compare
 from harness.evidence.observed import History, Observed, history, is_integer
 from harness.judging.explain._prediction import judged
+from harness.judging.explain._reductions import is_of_others
 from harness.judging.explain._response import scaled, slopes
 from harness.judging.explain._view import view_of
 from harness.judging.explain.protocol import Case, Explanation
@@ -117,7 +118,7 @@ class Scaling:
     def explain(self, case: Case) -> Explanation | None:
         """Claim only if the loss is wrong, and the factor reproduces it at every step that is sure."""
         count = self.count(case)
-        if count is None:
+        if count is None or (case.share is not None and _are_changed(case)):
             return None
         factor = Fraction(1, count) if self.divides else Fraction(count)
         loss = _Series(case, "loss")
@@ -125,7 +126,7 @@ class Scaling:
         sure = [step for step in loss.steps if step <= horizon]
         wrong = [step for step in sure if loss.differs(step)]
         if not wrong:
-            return self._hidden(case, count, float(factor))
+            return None if _are_changed(case) else self._hidden(case, count, float(factor))
         if any(loss.differs(step, factor) for step in sure):
             return None
         return Explanation(self.id, self._text(loss, wrong[0], count, factor), self.cure)
@@ -157,6 +158,13 @@ class Scaling:
             f"{observed} where {expected} is right; the factor reproduces {fits} of {len(loss.steps)} steps. "
             f"{_about_gradients(loss.case, step, factor)}"
         )
+
+
+def _are_changed(case: Case) -> bool:
+    """Whether replicas reduce what they have made of their gradients, which need not have the factor of these."""
+    view = view_of(case)
+    step = next(iter(view.steps("gradients")), None)
+    return step is not None and is_of_others(view, step, view.names("gradients", step))
 
 
 def _horizon(case: Case, steps: list[int]) -> int:
