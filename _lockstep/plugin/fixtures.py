@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-import shlex
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from _lockstep.plugin.markers import WrongMarker, cases_of, check_used, commands_of, refuse, shape_of
 from _lockstep.plugin.needed import need_lockstep
 
 if TYPE_CHECKING:
@@ -25,20 +24,14 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     Whatever else the marker has is an option of `Cluster`, such as `timeout=60` or `network="namespaces"`.
     """
     need_lockstep()
-    from simulator import Cluster, Topology
-    from simulator.topology import JOBS
+    from simulator import Cluster, Topology, UsageError
 
-    marker = request.node.get_closest_marker("cluster")
-    if marker is None:
-        raise pytest.UsageError("the fixture `cluster` needs its shape; write @pytest.mark.cluster(worker=2)")
-    shape = dict(marker.kwargs)
-    options = {name: shape.pop(name) for name in list(shape) if name not in (*JOBS, "devices")}
-    if unknown := options.keys() - inspect.signature(Cluster).parameters.keys():
-        raise pytest.UsageError(
-            f"@pytest.mark.cluster has no {', '.join(sorted(unknown))}; it takes {', '.join(JOBS)}, devices, and the "
-            "options of simulator.Cluster"
-        )
-    with Cluster(Topology(**shape), **options) as running:
+    try:
+        shape, options = shape_of(request.node.get_closest_marker("cluster"))
+        made = Cluster(Topology(**shape), **options)
+    except (WrongMarker, UsageError) as error:
+        refuse(request.node, error)
+    with made as running:
         yield running
 
 
@@ -47,7 +40,7 @@ def strategy(request: pytest.FixtureRequest) -> StrategyCase:
     """One `StrategyCase` after the other of those named with `@pytest.mark.strategies("mirrored-2", ...)`."""
     case: StrategyCase | None = getattr(request, "param", None)
     if case is None:
-        raise pytest.UsageError('the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")')
+        refuse(request.node, 'the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")')
     return case
 
 
@@ -56,7 +49,7 @@ def script(request: pytest.FixtureRequest) -> list[str]:
     """One command after the other of the scripts named with `@pytest.mark.scripts("train.py --epochs 1", ...)`."""
     command: list[str] | None = getattr(request, "param", None)
     if command is None:
-        raise pytest.UsageError('the fixture `script` needs scripts; write @pytest.mark.scripts("train.py")')
+        refuse(request.node, 'the fixture `script` needs scripts; write @pytest.mark.scripts("train.py")')
     return command
 
 
@@ -81,33 +74,24 @@ def report_row(request: pytest.FixtureRequest) -> Callable[[str, Mapping[str, ob
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Parametrize `script`, and `strategy`. Names under the marker's `full=` are left to `--profile=full`."""
-    _generate_scripts(metafunc)
-    if "strategy" not in metafunc.fixturenames:
-        return
-    marker = metafunc.definition.get_closest_marker("strategies")
-    if marker is None:
-        return  # the test or its module parametrizes `strategy` itself
-    if not marker.kwargs.keys() <= {"full"}:
-        raise pytest.UsageError("strategies takes names, and more names for --profile=full as full=(...)")
-    need_lockstep()
-    from harness.subject.strategies import strategy_case
+    try:
+        check_used(metafunc)
+        _generate_scripts(metafunc)
+        _generate_strategies(metafunc)
+    except (WrongMarker, pytest.UsageError) as error:
+        refuse(metafunc.definition, error)
 
-    names: list[str] = list(marker.args)
-    if metafunc.config.getoption("--profile") == "full":
-        names += [name for name in marker.kwargs.get("full", ()) if name not in names]
-    hardware = hardware_of(metafunc.config)
-    cases: list[Any] = [strategy_case(name, hardware) for name in names]
-    metafunc.parametrize("strategy", cases, ids=[case.name for case in cases], indirect=True)
+
+def _generate_strategies(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("strategies")
+    if "strategy" in metafunc.fixturenames and marker is not None:  # else the test or its module does it itself
+        metafunc.parametrize("strategy", cases_of(marker, hardware_of(metafunc.config)), indirect=True)
 
 
 def _generate_scripts(metafunc: pytest.Metafunc) -> None:
     marker = metafunc.definition.get_closest_marker("scripts")
-    if "script" not in metafunc.fixturenames or marker is None:
-        return
-    if marker.kwargs or not all(isinstance(each, str) and each.strip() for each in marker.args):
-        raise pytest.UsageError('scripts takes commands without python, such as "train.py --epochs 1"')
-    commands = [["python", *shlex.split(each)] for each in marker.args]
-    metafunc.parametrize("script", commands, ids=list(marker.args), indirect=True)
+    if "script" in metafunc.fixturenames and marker is not None:
+        metafunc.parametrize("script", commands_of(marker), ids=list(marker.args), indirect=True)
 
 
 def hardware_of(config: pytest.Config) -> str:
