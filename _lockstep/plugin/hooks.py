@@ -17,6 +17,7 @@ from _lockstep.plugin.cache import forget_references, share_references
 from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
 from _lockstep.plugin.needed import need_lockstep
+from _lockstep.plugin.tracebacks import only_theirs
 from _lockstep.preloads import also_preload
 from _lockstep.verdicts import DEVICE_PROPERTY, on_verdict
 
@@ -213,7 +214,8 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Turn an outcome into known / fixed upstream / newly broken, and attach the cell to the report."""
-    report = yield
+    with only_theirs(item, call):
+        report = yield
     verdicts = item.stash.get(_VERDICTS, [])
     if report.when == "call":
         report.sections += [
