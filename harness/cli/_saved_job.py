@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harness.cli._json import encoded
 from harness.damaged_files import reading
 from simulator import Cluster, FaultPlan, UsageError
 from simulator.out import NotKept, OutDirectory
@@ -30,6 +32,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         files: how programs are found there.
         machines_python: the interpreter there.
         machines_cable: what pulls the cable of one.
+        in_hex: the bytes of `cwd` and `command`, only where they are not UTF-8, which JSON cannot hold.
     """
 
     command: tuple[str, ...]
@@ -44,6 +47,25 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     files: str | None = None
     machines_python: str | None = None
     machines_cable: str | None = None
+    in_hex: tuple[str, ...] = ()
+
+    def in_text(self) -> Job:
+        """What can be written as JSON without a loss."""
+        words = [os.fsencode(word) for word in (self.cwd, *self.command)]
+        if all(word.decode(errors="replace").encode() == word for word in words):
+            return self
+        return msgspec.structs.replace(self, in_hex=tuple(word.hex() for word in words))
+
+    def in_bytes(self) -> Job:
+        """What it was before `in_text`.
+
+        Raises:
+            ValueError: that did not make it.
+        """
+        if not self.in_hex:
+            return self
+        cwd, *command = (os.fsdecode(bytes.fromhex(word)) for word in self.in_hex)
+        return msgspec.structs.replace(self, cwd=cwd, command=tuple(command), in_hex=())
 
     def cluster(self, plan: FaultPlan, *, out: Path | None, stream: bool, tf_log: bool = False) -> Cluster:
         """The cluster that carries it out; `plan` is expanded and names its topology."""
@@ -82,8 +104,7 @@ def save_job(directory: Path, job: Job, plan: FaultPlan, outcome: dict[str, Any]
     Raises:
         NotKept: they cannot be written.
     """
-    asked = msgspec.to_builtins(job)
-    text = msgspec.json.format(msgspec.json.encode({**outcome, "job": asked}))
+    text = msgspec.json.format(encoded({**outcome, "job": job.in_text()}))
     try:
         for name, data in ((_PLAN, plan.to_toml().encode()), (_RUN, text + b"\n")):
             new = directory / f"{name}.new"
@@ -130,7 +151,7 @@ def load_job(directory: Path) -> tuple[Job, FaultPlan, dict[str, Any]]:
         raise UsageError(_what_else(directory))
     with reading(directory / _RUN):
         outcome = msgspec.json.decode((directory / _RUN).read_bytes())
-        job = msgspec.convert(outcome, _Saved).job
+        job = msgspec.convert(outcome, _Saved).job.in_bytes()
     if not job.command:
         raise UsageError(f"{directory / _RUN} is damaged: it names no command")
     plan = FaultPlan.load(directory / _PLAN)

@@ -11,6 +11,7 @@ import msgspec
 
 from harness.cli._exits import Exit, command
 from harness.cli._job import carry_out
+from harness.cli._json import encoded
 from harness.cli._options import machines_options, out_option, placing, timeout_option
 from harness.cli._saved_job import Job, check_place, load_job
 from harness.cli._terminal_width import show
@@ -123,7 +124,7 @@ def _show(
 ) -> None:
     if as_data:
         told = {"same": wrong is None and difference is None, "difference": difference, "failure": wrong}
-        click.echo(msgspec.json.encode({**told, "history": now, "outcome": outcome}))
+        click.echo(encoded({**told, "history": now, "outcome": outcome}))
         return
     if wrong is not None:
         show(wrong, err=True)

@@ -11,6 +11,7 @@ import msgspec
 
 from harness.cli._exits import Exit, command
 from harness.cli._job import as_json, carry_out, summary
+from harness.cli._json import encoded
 from harness.cli._options import (
     fault_options,
     html_option,
@@ -97,7 +98,7 @@ def run(command: tuple[str, ...], **options: Any) -> int:
     except KeyboardInterrupt:
         if options["as_data"]:
             unknown = as_json(command, None, None, LockstepError("interrupted"))
-            click.echo(msgspec.json.encode({**unknown, "ended_well": None}))
+            click.echo(encoded({**unknown, "ended_well": None}))
         raise
 
 
@@ -133,7 +134,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
     done = carry_out(cluster, job, plan, out=options["out"], quiet=quiet)
     result, failure = done.result, done.failure
     if options["as_data"]:
-        click.echo(msgspec.json.encode(done.data))
+        click.echo(encoded(done.data))
     elif result is not None:
         state = "ended well" if failure is None else "failed"
         show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan, done.recovery)}")
@@ -197,7 +198,7 @@ def _show(topology: Topology, plan: FaultPlan, cluster: Cluster, *, as_data: boo
         configs = {task: topology.tf_config(task, addresses) for task in topology.tasks}
     if as_data:
         decoded = {task: msgspec.json.decode(config or "null") for task, config in configs.items()}
-        click.echo(msgspec.json.encode({"tf_config": decoded, "plan": plan.to_mapping()}))
+        click.echo(encoded({"tf_config": decoded, "plan": plan.to_mapping()}))
         return
     click.echo("# TF_CONFIG of each task" + "; a run picks ports of its own" * (not hosts))
     for task, config in configs.items():

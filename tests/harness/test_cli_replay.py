@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from harness.cli import _lockstep
+from harness.cli._saved_job import load_job
 from simulator import Cluster, Topology
 from tests.harness._journals import KILL, killed
 from tests.simulator._fake_saves import write_fakes
@@ -220,3 +222,14 @@ def test_a_real_training_is_replayed(tmp_path: Path) -> None:
     assert found["same"], found["difference"]
     assert found["history"]["worker:0"] == [*(f"step {n}" for n in (1, 2, 3)), "stood at step:3", "step 4", "step 5"]
     assert _json("report", str(tmp_path / "out"))["runs"][0]["faults"][0]["kind"] == "pause"
+
+
+def test_an_argument_that_is_not_utf_8_is_kept(tmp_path: Path) -> None:
+    """Arguments are bytes: JSON has an escape for such a one, and the saved job has it as it was."""
+    word = os.fsdecode(b"\xff2")
+    argv = [sys.executable, "-c", "import os, sys; sys.exit(os.fsencode(sys.argv[1]) != b'\\xff2')", word]
+    said = json.loads(_lock("run", "--worker=1", "--json", "--quiet", f"--out={tmp_path / 'out'}", "--", *argv).stdout)
+    assert (said["ended_well"], said["command"][-1]) == (True, "\\udcff2")
+    job, _, _ = load_job(tmp_path / "out")
+    assert job.command == tuple(argv)
+    assert job.in_hex == ()
