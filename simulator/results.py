@@ -261,7 +261,7 @@ class RunFailed(LockstepError):
         return [
             f"{name} was done before that, after step {task.steps}; {first.task} was in step {failed.steps + 1}"
             for name, task in self.result.items()
-            if failed is not None and failed.steps and task.steps and task.done_at is not None
+            if name != first.task and failed is not None and failed.steps and task.steps and task.done_at is not None
             if task.done_at < first.at - self.result.doubt(name, first.task)
         ]
 

@@ -107,8 +107,9 @@ def test_who_is_at_work_keeps_its_peers(tmp_path: Path, monkeypatch: pytest.Monk
 def _failed(done_at: float | None, steps: int = 4) -> str:
     nothing: dict[str, Any] = {"value": None, "exit": 0, "signal": None, "log": "", "incarnation": 0, "stopped": False}
     error = TaskError("worker:1", "Exit", "code 1", at=5.0)
+    nothing |= {"done_at": done_at}  # also the one that failed, where the failure is of the whole job
     tasks = {
-        "worker:0": TaskResult("worker:0", error=None, steps=steps, done_at=done_at, **nothing),
+        "worker:0": TaskResult("worker:0", error=None, steps=steps, **nothing),
         "worker:1": TaskResult("worker:1", error=error, steps=7, **nothing),
     }
     return str(RunFailed((error,), RunResult(tasks, 9.0, Path())))
@@ -117,6 +118,7 @@ def _failed(done_at: float | None, steps: int = 4) -> str:
 def test_only_who_was_done_before_is_named() -> None:
     """Not one that came to its end later, or not at all, and not where no steps are known."""
     assert "worker:0 was done before that, after step 4; worker:1 was in step 8" in _failed(4.0)
+    assert _failed(4.0).count("was done before") == 1
     assert "was done before" not in _failed(6.0) + _failed(None) + _failed(4.0, steps=0)
 
 
