@@ -27,10 +27,30 @@ def matching(pattern: str, tasks: Iterable[str]) -> tuple[str, ...]:
     """
     job, _, number = pattern.partition(":")
     if (ends := _RANGE.fullmatch(number)) is not None:
-        wanted = {f"{job}:{each}" for each in range(int(ends[1]), int(ends[2]) + 1)}
-        return tuple(task for task in tasks if task in wanted)
+        named = [(task, task.partition(":")) for task in tasks]
+        return tuple(task for task, (of, _, at) in named if of == job and int(ends[1]) <= int(at) <= int(ends[2]))
     pattern = pattern if ":" in pattern or pattern == "*" else f"{pattern}:*"
     return tuple(task for task in tasks if fnmatch.fnmatchcase(task, pattern))
+
+
+def check_range(pattern: str, found: Sequence[str], what: str) -> None:
+    """Fail if a pattern names tasks by numbers of which not all exist.
+
+    Args:
+        pattern: as of `matching`.
+        found: what that has made of it; at least one.
+        what: the key that has it.
+
+    Raises:
+        UsageError: it does; the message says which one is the last.
+    """
+    job, _, number = pattern.partition(":")
+    last = found[-1].partition(":")[2]
+    if (ends := _RANGE.fullmatch(number)) is not None and int(ends[2]) > int(last):
+        raise UsageError(
+            f"{what}={pattern} reaches beyond {found[-1]}, which is the last {job} task; write {job}:{ends[1]}-{last}, "
+            f"or {job}:* for all"
+        )
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 
 from simulator.errors import UsageError
-from simulator.topology import JOBS, Topology, matching
+from simulator.topology import JOBS, Topology, check_range, matching
 from simulator.units import parse_duration, parse_rate, parse_share, parse_size
 from simulator.wire.network import Conditions
 
@@ -238,12 +238,13 @@ def expand(pattern: str, topology: Topology, what: str = "task") -> tuple[str, .
     """The tasks of the network that a pattern means, as of `simulator.topology.matching`.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or not all that a range names.
     """
     found = matching(pattern, topology.networked)
     if not found:
         tasks = ", ".join(topology.networked) or "none, since this is one local process"
         raise UsageError(f"{what}={pattern} matches no task on the network; there are {tasks}")
+    check_range(pattern, found, what)
     return found
 
 

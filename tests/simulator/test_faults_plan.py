@@ -151,6 +151,7 @@ def test_what_makes_no_sense_is_refused_with_what_is_accepted(text: str, message
     ("text", "message"),
     [
         ("kind=kill,task=worker:9,step=1", "tasks are worker:0"),
+        ("kind=kill,task=worker:0-999999999,step=1", "task=worker:0-999999999 reaches beyond worker:"),
         ("kind=kill,task=worker:1,step=9..1", "ends before it begins"),
         ("kind=kill,task=worker:1,step=-1", "not a count"),
         ("kind=pause,task=worker:1,step=1,duration=3", "write a number and us, ms, s"),

@@ -145,6 +145,11 @@ def test_pairs_leave_out_a_task_and_itself() -> None:
     ("src", "dst", "message"),
     [
         ("worker:2", "ps", "src=worker:2 matches no task on the network; there are chief:0, worker:0, worker:1, ps:0"),
+        (
+            "worker:0-2",
+            "ps",
+            "src=worker:0-2 reaches beyond worker:1, which is the last worker task; write worker:0-1,",
+        ),
         ("worker", "evaluator", "dst=evaluator matches no task"),
         ("ps:0", "ps", "no link from ps:0 to ps"),
     ],

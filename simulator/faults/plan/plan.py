@@ -24,7 +24,7 @@ from simulator.faults.plan.reading import (
 from simulator.faults.protocol import Fault, LinkFault, fields_of
 from simulator.faults.values import FaultValue, ends_of
 from simulator.network.link import Link
-from simulator.topology import Topology, matching
+from simulator.topology import Topology, check_range, matching
 from simulator.units import parse_duration
 
 _KEYS = ("seed", "topology", "link", "fault", "heal", "progress", "files", "points")
@@ -357,12 +357,13 @@ def _draw_tasks(pattern: str, topology: Topology, stream: random.Random, what: s
     """The tasks that a pattern means, as of `simulator.topology.matching`; of `worker:?` one is drawn.
 
     Raises:
-        UsageError: there is no such task.
+        UsageError: there is no such task, or not all of those that a range names.
     """
     one = pattern.endswith("?")
     found = matching(pattern[:-1] + "*" if one else pattern, topology.tasks)
     if not found:
         raise UsageError(f"{what}={pattern} matches no task; tasks are {', '.join(topology.tasks)}")
+    check_range(pattern, found, what)
     return (stream.choice(found),) if one else found
 
 
