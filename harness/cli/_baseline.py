@@ -11,6 +11,7 @@ import msgspec
 
 from harness.cli._exits import Exit
 from harness.cli._options import together
+from harness.cli._output_files import check_writable
 from harness.cli._terminal_width import show
 from simulator import UsageError
 
@@ -67,7 +68,7 @@ class Baseline:
         disturbed: what the runs are disturbed by.
 
     Raises:
-        UsageError: the file is not there, or is no baseline.
+        UsageError: the file is not there, is no baseline, or cannot be written.
     """
 
     def __init__(self, file: Path | None, *, update: bool, disturbed: str = "") -> None:
@@ -75,6 +76,8 @@ class Baseline:
             raise UsageError("--update-baseline writes what --baseline FILE names; give that as well")
         self._file, self._update, self._disturbed = file, update, disturbed
         self._known = () if file is None else _read(file, needed=not update)
+        if file is not None and update:
+            check_writable(file, "--baseline")
         self._found: list[ReportedVerdict] = []
 
     def judged(

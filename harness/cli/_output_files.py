@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def check_written(page: Path | None, trace: Path | None) -> None:
     """Fail before anything is read if one of these files is something else than what shall be written there.
 
     Raises:
-        UsageError: it is, or its directory does not exist.
+        UsageError: it is, or it cannot be written.
     """
     for path, mark, option in ((page, _PAGE, "--html"), (trace, _TRACE, "--trace")):
         if path is None:
@@ -42,6 +43,23 @@ def check_written(page: Path | None, trace: Path | None) -> None:
             raise UsageError(
                 f"{option} {path} exists, and Lockstep has not written it; name another file, or remove it"
             )
+        check_writable(path, option)
+
+
+def check_writable(path: Path, option: str) -> None:
+    """Fail if a file cannot be written, or made in its directory; nothing is changed there.
+
+    Raises:
+        UsageError: it cannot; the message says why.
+    """
+    try:
+        if not path.exists():
+            with tempfile.TemporaryFile(dir=path.parent):
+                return
+        if path.is_file():  # a pipe or a terminal is not opened twice
+            path.open("ab").close()
+    except OSError as error:
+        raise UsageError(f"{option} {path} cannot be written: {error.strerror}; name another file") from error
 
 
 def _beginning(path: Path) -> bytes:

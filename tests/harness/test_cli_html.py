@@ -91,3 +91,21 @@ def test_another_file_is_not_written_over(command: tuple[object, ...], tmp_path:
     assert result.exit_code == 2
     assert "Lockstep has not written it" in " ".join(result.output.split())
     assert (tmp_path / "mine.html").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", [
+    ("run", "--html", "{}", "--worker", 1, "--", "touch", "begun"),
+    ("verify", "--html", "{}", "train.py:right"),
+    ("verify", "--baseline", "{}", "--update-baseline", "train.py:right"),
+    ("report", "--trace", "{}", "."),
+])  # fmt: skip
+def test_what_cannot_be_written_is_said_before_anything_starts(
+    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also to root, whom no mode of a file stops."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(TRAIN)
+    result = CliRunner().invoke(_lockstep, [str(each).format("/proc/page") for each in command])
+    assert result.exit_code == 2
+    assert "/proc/page cannot be written: " in " ".join(result.output.split())
+    assert not (tmp_path / "begun").exists()
