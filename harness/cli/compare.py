@@ -136,6 +136,11 @@ class _Asked:
             raise UsageError(f"--{name}: {error.format_message()}") from error
         except click.exceptions.Exit as done:
             raise UsageError(f"--{name}: options of a run are expected; `lockstep verify --help` has them") from done
+        if stray := params["program"][: -len(program)]:
+            raise UsageError(
+                f"--{name}: {stray[0]!r} is no option; write options of `lockstep verify`, such as --{name} "
+                f'"--strategy {_strategy_in(stray[0])}"'
+            )
         if given := [option for key, option in _REFUSED.items() if params[key]]:
             raise UsageError(f"--{name}: {given[0]} is not for one side of a comparison")
         if len(params["names"]) > 1:
@@ -155,6 +160,16 @@ class _Asked:
         with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), "utf-8")):
             code: Any = verify.main(words, prog_name=f"lockstep verify (--{self.name})", standalone_mode=False)
         return int(code)
+
+
+def _strategy_in(word: str) -> str:
+    """A word that was given without its option, if it is a strategy; else one for an example."""
+    from harness.subject.strategies import strategy_case
+
+    try:
+        return strategy_case(word).name
+    except UsageError:
+        return "mirrored-2"
 
 
 def _is_about_proofs(words: Sequence[str]) -> bool:
