@@ -110,10 +110,12 @@ def counted_by(result: RunResult) -> list[str]:
     return list(dict.fromkeys(task.counted_by for task in result.values() if task.counted_by))
 
 
-def summary(result: RunResult, plan: FaultPlan | None = None, recovery: Recovery | None = None) -> str:
+def summary(
+    result: RunResult, plan: FaultPlan | None = None, recovery: Recovery | None = None, steps: str = "auto"
+) -> str:
     """One line for each task, each of its incarnations if there were several, each fault and each link condition.
 
-    Then whether it recovered, lost packets, and in what way steps were counted.
+    Then whether it recovered, lost packets, and in what way steps were counted; `steps` is the way asked for.
     """
     lines = []
     histories = _histories(result)
@@ -138,10 +140,15 @@ def summary(result: RunResult, plan: FaultPlan | None = None, recovery: Recovery
     lines += [f"link: {condition}" for condition in _conditions(plan)]
     if packets := sum(link.packets for link in result.links):
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
-    unknown = "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
-    lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {unknown}")
+    lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {_uncounted(steps)}")
     lines += [f"warning: {text}" for text in (*warnings_of(histories), *_strangers(result))]
     return "\n".join(lines)
+
+
+def _uncounted(steps: str) -> str:
+    if steps == "auto":
+        return "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
+    return f"none seen of the kind that --steps {steps} counts alone"
 
 
 def _histories(result: RunResult) -> dict[str, tuple[ProcessHistory, ...]]:

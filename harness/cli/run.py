@@ -137,7 +137,7 @@ def _run(command: tuple[str, ...], options: dict[str, Any]) -> int:
         click.echo(encoded(done.data))
     elif result is not None:
         state = "ended well" if failure is None else "failed"
-        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan, done.recovery)}")
+        show(f"{topology}: {state} in {result.seconds:.1f} s\n{summary(result, plan, done.recovery, job.steps)}")
     if options["html"] is not None and done.timeline is not None:
         write_page(options["html"], timeline_page([done.timeline], again()))
     if done.not_kept is not None:

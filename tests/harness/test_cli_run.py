@@ -112,6 +112,12 @@ def test_unknown_steps_are_said_to_be_unknown() -> None:
     assert "steps: not known" in _run("--worker", "1", "--", "true").stdout
 
 
+def test_steps_of_another_kind_than_was_asked_for_are_not_denied(program: Program) -> None:
+    """What the program did besides is not said."""
+    said = _run("--worker", "1", "--steps", "fit", "--", sys.executable, program(STEPS)).stdout
+    assert "steps: none seen of the kind that --steps fit counts alone" in said
+
+
 def test_restarts_are_allowed_or_not(program: Program, tmp_path: Path) -> None:
     """With `--restarts 1` a job that crashes once ends well; without it, it fails; a crash loop ends loudly."""
     once = program("import json, os\nos._exit(0 if json.loads(os.environ['LOCKSTEP_AGENT'])['incarnation'] else 5)")
