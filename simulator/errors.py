@@ -58,11 +58,12 @@ class TaskError(LockstepError):
 
 
 def meant(name: object, names: Iterable[str]) -> str:
-    """`did you mean kill? ` if a name is near; nothing otherwise."""
+    """`did you mean kill? ` if a name is near; nothing otherwise. Capital letters, `-` and `_` make no difference."""
     import difflib
 
-    near = difflib.get_close_matches(name, list(names), n=1) if isinstance(name, str) else []
-    return f"did you mean {near[0]}? " if near else ""
+    plain = {each.lower().replace("_", "-"): each for each in names}
+    near = difflib.get_close_matches(name.lower().replace("_", "-"), plain, n=1) if isinstance(name, str) else []
+    return f"did you mean {plain[near[0]]}? " if near else ""
 
 
 class HardwareMissing(LockstepError):

@@ -38,5 +38,6 @@ def test_all_are_refused_with_a_sentence(found: list[Answer]) -> None:
 def test_a_near_name_is_suggested() -> None:
     """One letter off is near, another word is not."""
     assert meant("kil", ["kill", "pause"]) == "did you mean kill? "
+    assert meant("TF_KIL-IT", ["tf-kill-it", "tf_pause"]) == "did you mean tf-kill-it? "
     assert meant("elephant", ["kill", "pause"]) == ""
     assert meant(None, ["kill"]) == ""
