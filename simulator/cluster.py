@@ -32,7 +32,7 @@ from simulator.run.protocol import NoCompanion
 from simulator.run.restarts import RestartPolicy
 from simulator.run.run import KEPT_FILES, KEPT_FOLDERS, Run, running
 from simulator.run.task import Task
-from simulator.topology import Topology
+from simulator.topology import Topology, check_range, matching
 
 _START_ATTEMPTS = 3
 T = TypeVar("T")
@@ -191,12 +191,14 @@ class Cluster:
         """Demand that the next run fails in this way; it is an error if it does not.
 
         Args:
-            task: a task, or a pattern such as `worker:*` of which at least one task must fail so.
+            task: a task, or a pattern such as `worker:*` or `worker:0-31` of which at least one task must fail so.
             error: class name of the exception, or of one of its bases.
             match: part of the exception's message.
             exit: exit code, negative for a signal.
         """
-        if "*" not in task:
+        if found := matching(task, self.topology.tasks):
+            check_range(task, found, "task")
+        elif "*" not in task:
             self.topology.check_task(task)
         self._expectations.append(Expectation(task, error, match, exit))
 

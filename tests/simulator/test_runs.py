@@ -172,6 +172,10 @@ def test_expected_failures_are_demanded() -> None:
     with bare(Topology(worker=1)) as cluster:
         cluster.expect("worker:0", error="ValueError", match="asked")
         assert cluster.run(fail)["worker:0"].exit == 1
+        cluster.expect("worker:0-0", error="ValueError")
+        assert cluster.run(fail)["worker:0"].exit == 1
+        with pytest.raises(UsageError, match="task=worker:0-1 reaches beyond worker:0"):
+            cluster.expect("worker:0-1")
         cluster.expect("worker:0", error="ValueError")
         with pytest.raises(RunFailed, match="was expected and did not come"):
             cluster.run(lambda: None)
