@@ -73,7 +73,8 @@ class Program:
         """An unmodified script.
 
         Raises:
-            UsageError: it is no Python, or imports a neighbour that has the name of a package of Lockstep's.
+            UsageError: it is no Python, imports a neighbour that has the name of a package of Lockstep's, or has an
+                argument that is not UTF-8.
         """
         file = Path(script.path)
         if script.cells:
@@ -86,6 +87,12 @@ class Program:
             trees = [(script.path, _parsed(source, file.name))]
         for each, tree in trees:
             _check_imports(tree, Path(each))
+        for word in (script.path, script.cwd, *script.args):
+            if word.encode(errors="replace").decode() != word:
+                raise UsageError(
+                    f"{word!r} is not UTF-8, in which a verification keeps its files; give the script "
+                    "another name or argument for that"
+                )
         variables = _variables(ast.Module([node for _, tree in trees for node in tree.body], []))
         digest = _digest(source, msgspec.json.encode(script), msgspec.json.encode(variables))
         return cls(name=script.name, payload=b"", digest=digest, script=script, variables=variables)

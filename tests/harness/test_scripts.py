@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 from functools import partial
 from pathlib import Path
@@ -112,6 +113,7 @@ def test_a_command_is_read(place: Path) -> None:
             "leave out directory of disk_full",
         ),
         (["--strategy", "one_device", "--", "python", "train.py"], "one_device is another strategy"),
+        (["--devices", "cpu:2", *TRAIN, os.fsdecode(b"\xff2")], "'\\udcff2' is not UTF-8"),
     ],
 )
 def test_usage_errors_come_first(place: Path, arguments: list[str], text: str) -> None:
