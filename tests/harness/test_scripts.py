@@ -153,40 +153,6 @@ def test_a_value_for_each_replica_is_made_for_one(place: Path) -> None:
     assert verdict, str(verdict)
 
 
-_BY_NUMBER = """
-import tensorflow as tf
-
-strategy = tf.distribute.MirroredStrategy()
-rows = tf.random.stateless_normal([64, 3], (1, 2))
-with strategy.scope():
-    w = tf.Variable(tf.zeros([3]))
-
-def train(x):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / (8 * strategy.num_replicas_in_sync)
-    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
-
-def given(context):
-    first = (number * context.num_replicas_in_sync + context.replica_id_in_sync_group) * 8
-    return rows[first : first + 8]
-
-for number in range(4):
-    strategy.run(train, args=(strategy.experimental_distribute_values_from_function(given),))
-"""
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(("mistake", "outcome"), [("", "consistent"), ("sum", "abstained"), ("mean", "inconsistent")])
-def test_rows_that_each_replica_is_given_by_its_number_are_one_batch(place: Path, mistake: str, outcome: str) -> None:
-    """One replica is given those of all; a constant of one replica's batch may be meant, as elsewhere."""
-    loss = "tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / (8 * strategy.num_replicas_in_sync)"
-    becomes = {"": loss, "sum": loss.replace("(8 * strategy.num_replicas_in_sync)", "8")}
-    mean = "tf.reduce_mean((tf.linalg.matvec(x, w) - 1.0) ** 2)"
-    (place / "train.py").write_text(_BY_NUMBER.replace(loss, becomes.get(mistake, mean)))
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=False, prove=False)
-    assert verdict.outcome == outcome, str(verdict)
-
-
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_script_may_build_several_strategies(place: Path, wrong: bool) -> None:
