@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -160,12 +159,6 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         os.environ.pop(NETWORK_VARIABLE) if before is None else os.environ.__setitem__(NETWORK_VARIABLE, before)
     machines.forget(config)
     forget_references(config)
-
-
-def pytest_collection_finish() -> None:
-    """Where a module of tests has imported `verify`, each process that unpickles a function of it would."""
-    if "harness.verify" in sys.modules:
-        also_preload("harness.verify")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
