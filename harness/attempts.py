@@ -33,7 +33,7 @@ from harness.judging.culprit.protocol import Looked
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
-from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, times_of
+from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, is_whole, times_of
 from harness.judging.per_replica import (
     OF_VARIABLES,
     unfollowed,
@@ -292,9 +292,10 @@ class JudgedAttempt:
         if not self._leaves_evidence:
             return NativeRun(), reference
         with contextlib.suppress(LockstepError):  # then nothing is known
-            if verdict.outcome == "consistent" and (factor := self._factor(run, reference.trace)) is not None:
+            factor = self._factor(run, reference.trace) if verdict.outcome == "consistent" else None
+            if factor is not None and (self.changes is not None or is_whole(factor)):
                 return NativeRun(factor), reference
-            if self.changes is None:
+            if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
                 return self._as_on_one_device(run, verdict, reference)
         return NativeRun(), reference
 

@@ -67,6 +67,9 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
         show(f"note: {note}", err=True)
     _tell(asked, options)
     known = asked.judged
+    if not known:
+        why = "`lockstep watch` leaves it of calls that take gradients, and nobody has seen one"
+        show(f"note: no step has left evidence in {deposit}: {why}", err=True)
     if options["html"] is not None:
         _write_page(options["html"], known)
     outcomes = [each.outcome for each in known]

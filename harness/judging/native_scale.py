@@ -100,6 +100,12 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
     return found if found is None or share is None or other is None else found * share / other
 
 
+def is_whole(factor: float) -> bool:
+    """Whether a factor says something by itself: it is a whole number, or one by that."""
+    size = abs(factor)
+    return size > 0 and any(abs(each - max(1, round(each))) <= SCALED for each in (size, 1 / size))
+
+
 def adds_up(run: RunTrace, one: RunTrace, replicas: int) -> bool:
     """Whether the replicas' gradients add up to a multiple of one device's, and are reduced as they were taken.
 

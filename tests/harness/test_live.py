@@ -142,6 +142,13 @@ def test_a_mistake_of_the_program_is_made_again(tmp_path: Path, monkeypatch: pyt
     assert [(step["outcome"], step["again"]) for step in steps] == [("inconsistent", "persistent")] * 2
 
 
+def test_that_nothing_is_left_is_said(tmp_path: Path) -> None:
+    """No step is judged, and whoever asks learns why."""
+    found = _call("judge", str(tmp_path), "--json")
+    assert (found.return_value, found.stdout) == (5, "")
+    assert "no step has left evidence in" in found.stderr
+
+
 # ---------------------------------------------------------------------- what is left
 
 

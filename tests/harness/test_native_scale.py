@@ -9,7 +9,7 @@ import pytest
 
 from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
-from harness.judging.native_scale import adds_up, factor_of
+from harness.judging.native_scale import adds_up, factor_of, is_whole
 from harness.judging.reduction import share_of
 from tests.harness._loop import LOOP
 
@@ -140,3 +140,12 @@ def test_a_reduction_is_known_by_what_was_seen_of_it() -> None:
     assert share_of([bias], [bias, kernel], 2) == 1.0
     assert share_of([bias / 2, kernel / 2, loss], [bias, kernel], 2) == 0.5
     assert share_of([loss], [bias, kernel], 2) is None
+
+
+@pytest.mark.parametrize(
+    ("factor", "says"),
+    [(1.0, True), (2.0, True), (0.5, True), (-2.0, True), (1.333, False), (0.75, False), (0.0, False)],
+)
+def test_a_factor_that_is_no_whole_number_says_nothing(factor: float, says: bool) -> None:
+    """Such as that of a mask, of which each replica has another number of rows."""
+    assert is_whole(factor) == says

@@ -234,7 +234,8 @@ def _values(stand_ins: StandIns) -> Iterator[None]:
     def joined(*parts: Any) -> Any:
         arrays = [tf.convert_to_tensor(part) for part in parts]
         one = arrays[0]
-        alike = all(each.shape == one.shape and bool(tf.reduce_all(each == one)) for each in arrays)
+        eager = tf.executing_eagerly()  # in a graph nobody knows yet
+        alike = eager and all(each.shape == one.shape and bool(tf.reduce_all(each == one)) for each in arrays)
         return one if alike or not one.shape.rank else tf.concat(arrays, 0)
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
