@@ -36,13 +36,9 @@ def _train(strategy: Any, record: Any, compiled: bool) -> None:
         record.step(loss=call(x, y), variables=[weights])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
-    ("strategy", "compiled"),
-    [
-        ("mirrored-2", True),
-        pytest.param("mirrored-2", False, marks=pytest.mark.full),
-        pytest.param("multi_worker-2", True, marks=pytest.mark.full),
-    ],
+    ("strategy", "compiled"), [("mirrored-2", True), ("mirrored-2", False), ("multi_worker-2", True)]
 )
 def test_draws_inside_count_no_seeds_of_those_outside(strategy: str, compiled: bool) -> None:
     """TensorFlow gives the next draw without a seed the next number, and two replicas take two of them."""

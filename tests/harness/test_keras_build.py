@@ -34,7 +34,8 @@ def with_a_product(strategy: Any, record: Any) -> None:
     _fits(strategy, record, lambda: keras.optimizers.Nadam(0.1))
 
 
-@pytest.mark.parametrize("program", [scaled, pytest.param(with_a_product, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("program", [scaled, with_a_product])
 def test_slots_are_compared(program: Any) -> None:
     """All of them are, and none is taken for one that each replica makes for itself."""
     verdict = verify(program, "mirrored-2", explain=False, prove=False)

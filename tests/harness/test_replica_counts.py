@@ -47,7 +47,8 @@ def _fit(strategy: Any, record: Any, wrong: bool) -> None:
     model.fit(data, epochs=2, verbose=0, callbacks=[record.keras_callback(model)])
 
 
-@pytest.mark.parametrize("wrong", [False, pytest.param(True, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
 def test_a_mean_over_calls_is_that_of_one_device(wrong: bool) -> None:
     """At each step of an epoch; a loss of which each replica has a part is told to be one."""
     verdict = verify(Program.of(functools.partial(_fit, wrong=wrong)), "mirrored-2", explain=False, prove=False)

@@ -8,20 +8,10 @@ from harness import verify
 from tests.harness._averages import averaging, centred, counting, pipeline, resuming
 
 
-@pytest.mark.parametrize(
-    ("where", "reports", "often"),
-    [
-        pytest.param("python", True, True, marks=pytest.mark.full),
-        ("replica", False, True),
-        pytest.param("replica", False, False, marks=pytest.mark.full),  # right, as is the first one's twin
-        *(
-            pytest.param(where, reports, often, marks=pytest.mark.full)
-            for where, reports in [("python", False), ("graph", False), ("graph", True), ("replica", True)]
-            for often in (False, True)
-        ),
-        pytest.param("python", True, False, marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("where", ["python", "graph", "replica"])
+@pytest.mark.parametrize("reports", [False, True])
+@pytest.mark.parametrize("often", [False, True])
 def test_an_average_or_a_count_that_counts_replicas_is_found(where: str, reports: bool, often: bool) -> None:
     """Whatever changes it, and whether the program reports its weights or nothing."""
     program = averaging(where, often=often, reports=reports)

@@ -27,8 +27,12 @@ def factors_of(view: CaseView, step: int, names: Sequence[str]) -> list[float] |
 def is_of_others(view: CaseView, step: int, names: Sequence[str]) -> bool:
     """Whether reductions of such shapes were seen, of something else that the program had made of its gradients."""
     parts = _parts(view, step, names)
-    seen = parts is not None and _in_order(view.reduced(step), parts) is not None
-    return seen and factors_of(view, step, names) is None
+    found = None if parts is None else _in_order(view.reduced(step), parts)
+    if parts is None or found is None or factors_of(view, step, names) is not None:
+        return False
+    # Of few numbers no factors can be told, but a sum and a mean can.
+    by_replica = list(zip(*parts, strict=True))
+    return all(_off(found, [factor] * view.replicas, by_replica) > _OFF for factor in (1.0, 1.0 / view.replicas))
 
 
 def _parts(view: CaseView, step: int, names: Sequence[str]) -> list[list[Floats]] | None:
@@ -53,8 +57,13 @@ def _fitting(reduced: Iterable[Floats], parts: Sequence[Sequence[Floats]]) -> li
     factors = span(found, by_replica)
     if factors is None:
         return None
+    return factors if _off(found, factors, by_replica) <= _OFF else None
+
+
+def _off(found: Sequence[Floats], factors: Sequence[float], by_replica: Sequence[Sequence[Floats]]) -> float:
+    """How far arrays are from such a sum, relative to the largest of their numbers."""
     off = max(_largest(one - other) for one, other in zip(found, combined(factors, by_replica), strict=True))
-    return factors if off <= _OFF * max(map(_largest, found)) else None
+    return off / largest if (largest := max(map(_largest, found))) else float(off > 0)
 
 
 def _in_order(reduced: Iterable[Floats], parts: Sequence[Sequence[Floats]]) -> list[Floats] | None:
