@@ -95,9 +95,9 @@ class Task:
     ended: bool = False
     # The function raised and the agent said so: the process is about to end by itself, with exit code 1.
     leaving: bool = False
-    # The faults that hold it stopped now, and by fault the resource limits that it has been given.
+    # The faults that hold it stopped now, and those that bound one of its resources, each with that.
     stopped_by: set[str] = field(default_factory=set)
-    bounds: dict[tuple[int, str], int] = field(default_factory=dict)
+    bounded_by: set[tuple[int, str]] = field(default_factory=set)
     # What the agent has reported of each fault that it was told to apply, by the fault's id.
     acted: dict[str, dict[str, Any]] = field(default_factory=dict)
     # A fault of the plan ends it: neither its exit nor its last exception is a failure of the run.

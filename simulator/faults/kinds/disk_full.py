@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from simulator.errors import UsageError
-from simulator.faults.kinds._limits import lift, refused
+from simulator.faults.kinds._limits import bind, lift, refused
 from simulator.faults.protocol import LASTING, Effect, NoEffect, Scene, TaskFault
 from simulator.units import format_size, parse_size
 
@@ -57,13 +57,12 @@ class DiskFull(TaskFault, tag="disk_full", kw_only=True, frozen=True):
             filling = scene.memory["filling"] = os.open(self.directory, os.O_TMPFILE | os.O_RDWR, 0o600)
             filled = _fill(filling, self.directory, size)
             return {"filled_bytes": filled, "refused": _write(self.directory, size + _ROUND_BYTES)}
-        for name in scene.tasks:
-            scene.act(name, "disk_full", size=size)
+        bind(scene, resource.RLIMIT_FSIZE, "disk_full", size=size)
         return {}
 
     def measure(self, scene: Scene) -> Effect:
         """See that each agent's write was refused."""
-        return {} if self.directory is not None else refused(scene, resource.RLIMIT_FSIZE, "a write beyond the size")
+        return {} if self.directory is not None else refused(scene, "a write beyond the size")
 
     def undo(self, scene: Scene) -> Effect:
         """Lift the limit, or give the room back."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 from simulator.agent.faults.oom import OUT_OF_MEMORY
 from simulator.errors import UsageError
 from simulator.faults.kinds._deaths import Death, announce, ends, how_ended
-from simulator.faults.kinds._limits import lift, refused
+from simulator.faults.kinds._limits import bind, lift, refused
 from simulator.faults.protocol import Effect, NoEffect, Scene
 from simulator.run.task import Task
 from simulator.units import parse_size
@@ -58,13 +58,12 @@ class Oom(Death, tag="oom", kw_only=True, frozen=True):
         """Tell each agent."""
         if self.fatal:
             announce(scene, comes_back=self.brings_back)
-        for name in scene.tasks:
-            scene.act(name, "oom", headroom=parse_size(self.size, "size"), fatal=self.fatal)
+        bind(scene, resource.RLIMIT_AS, "oom", headroom=parse_size(self.size, "size"), fatal=self.fatal)
         return {}
 
     def measure(self, scene: Scene) -> Effect:
         """See that each agent's allocation was refused, and each end if it is fatal."""
-        effect = refused(scene, resource.RLIMIT_AS, "an allocation")
+        effect = refused(scene, "an allocation")
         if self.fatal:
             effect |= ends(scene, scene.processes, "the exit after MemoryError", _EXIT_SECONDS_MAX)
             others = {task.name: how_ended(task) for task in scene.processes if not _by_memory_error(task)}
