@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from harness.evidence.steps import Renaming, numbers_of
+from harness.evidence.steps import Renaming, places_of
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step, Variable
 
 _Named = TypeVar("_Named", Variable, SeenVariable)
@@ -94,8 +94,7 @@ def _made(client: ClientTrace) -> Iterator[_Made]:
 
 
 def _numbered(variables: Sequence[SeenVariable]) -> Iterator[tuple[tuple[str, int], SeenVariable]]:
-    names = [each.name for each in variables]
-    return zip(zip(names, numbers_of(names), strict=True), variables, strict=True)
+    return zip(places_of(each.name for each in variables), variables, strict=True)
 
 
 def _by_training(ours: Sequence[_Made], theirs: Sequence[_Made]) -> Renaming | None:

@@ -2,7 +2,7 @@
 
 from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
-from harness.evidence.steps.renaming import SAME, Renaming, numbers_of
+from harness.evidence.steps.renaming import SAME, Renaming, places_of
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, numbered, segment_of
 from harness.evidence.steps.standing import FOR_ALL, Standing
 from harness.evidence.steps.step_files import StepFileWriter, loose_steps, renumbered
@@ -31,7 +31,7 @@ __all__ = [
     "lead",
     "loose_steps",
     "numbered",
-    "numbers_of",
+    "places_of",
     "renumbered",
     "segment_of",
 ]

@@ -31,15 +31,12 @@ class Renaming(msgspec.Struct, frozen=True):
         """Whether any variable has another name."""
         return bool(self.names)
 
-    def of(self, name: str, number: int) -> tuple[str, int]:
-        """The other name and number."""
-        return dict(self.names).get((name, number), (name, number))
-
     def listed(self, variables: Sequence[_Variable]) -> tuple[_Variable, ...]:
         """Variables in the order in which they were made, under their other names."""
+        others, places = dict(self.names), places_of(each.name for each in variables)
         return tuple(
-            msgspec.structs.replace(each, name=self.of(each.name, number)[0])  # type: ignore[type-var]
-            for each, number in zip(variables, numbers_of(each.name for each in variables), strict=True)
+            msgspec.structs.replace(each, name=others.get(place, place)[0])  # type: ignore[type-var]
+            for each, place in zip(variables, places, strict=True)
         )
 
 
@@ -47,9 +44,9 @@ SAME = Renaming()
 """All variables have their own names."""
 
 
-def numbers_of(names: Iterable[str]) -> Iterator[int]:
-    """Of each of these which one of its name it is, from 0."""
+def places_of(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Each of these with the number that it is of its name, from 0."""
     seen = Counter[str]()
     for name in names:
-        yield seen[name]
+        yield name, seen[name]
         seen[name] += 1

@@ -244,11 +244,13 @@ class RunEvidence:
 
 def _renamed(step: StepEvidence, names: Renaming) -> StepEvidence:
     def variables(held: Sequence[HeldVariable]) -> tuple[HeldVariable, ...]:
-        known = ((each, *names.of(each.name, each.number)) for each in held)
+        places = ((each.name, each.number) for each in held)
+        known = ((each, *others.get(place, place)) for each, place in zip(held, places, strict=True))
         return tuple(msgspec.structs.replace(each, name=name, number=number) for each, name, number in known)
 
     if not names:
         return step
+    others = dict(names.names)
     reported = tuple(map(variables, step.reported))
     return msgspec.structs.replace(step, before=variables(step.before), reported=reported, own=variables(step.own))
 
