@@ -98,10 +98,10 @@ def first_broken(
 ) -> WrongOperation | None:
     """The operation that came first of those that made assigned or reported values wrong."""
     back = _Back(aligned)
-    found: list[WrongOperation] = []
-    for node, mode, wanted in sinks(aligned, on_read=on_read):
-        back.tell(node)
-        found += back.sources(mode, [wanted]) or [WrongOperation(node, mode, back.summed(mode))]
+    found = back.of_assigned(sinks(aligned, on_read=False))
+    # Of what each replica keeps for itself it may have its own part, if that is put together later.
+    if on_read and all(_begins(aligned.op(broken.node)) for broken in found):
+        found = back.of_assigned(sinks(aligned))
     reported = _reported(aligned, wrong)
     for wanted in reported:
         found += next(filter(None, (back.sources(mode, [wanted]) for mode in Mode)), [])
@@ -156,6 +156,14 @@ class _Back:
         """Let the operands of an operation be known by those of the reference's."""
         for walk in self._walks.values():
             walk.tell(self._aligned.op(node))
+
+    def of_assigned(self, assigned: Iterable[tuple[OperationNode, Mode, WantedTensor]]) -> list[WrongOperation]:
+        """The operations that made what these assign wrong, or they themselves."""
+        found: list[WrongOperation] = []
+        for node, mode, wanted in assigned:
+            self.tell(node)
+            found += self.sources(mode, [wanted]) or [WrongOperation(node, mode, self.summed(mode))]
+        return found
 
     def sources(self, mode: Mode, starts: Sequence[WantedTensor]) -> list[WrongOperation]:
         """The operations that made any of these wrong."""

@@ -148,7 +148,7 @@ class Walk:
             return read
         for op in reversed(self._side.watched.ops[: read.number - 1]):
             there = (op.zone, op.index) == (read.zone, read.index) or (read.zone != UPDATE and op.zone == UPDATE)
-            if op.variable == read.variable and assigns(op) and there:
+            if op.variable == read.variable and assigns(op) and there and self._side.ran(op):
                 return op
         return read
 
