@@ -268,6 +268,20 @@ def test_what_replicas_keep_for_themselves_is_wrong_only_where_something_is() ->
     assert isinstance(_found(program, *_EVEN, consistent=True), NoCulprit)
 
 
+def test_what_replicas_keep_for_themselves_is_blamed_last() -> None:
+    """Gradients of each, which are put together later, and then wrongly."""
+
+    def program(steps: Steps) -> None:
+        w = steps.read(2, "w", [_W] * steps.replicas)
+        rows = steps.each("MatMul", 3, lambda x, w: x @ w, steps.batch, w)
+        parts = steps.each("Sum", 4, lambda r: np.float32(r.sum() / 8), rows)
+        steps.assign(5, "total", parts, kind="on_read", aggregation="ONLY_FIRST_REPLICA")
+        larger = steps.each("Mul", 6, lambda p: p * np.float32(steps.replicas), parts)
+        steps.assign(10, "w", steps.summed(9, larger))
+
+    assert _culprit(program, *_EVEN).line == 6
+
+
 def test_what_is_cast_has_the_precision_of_what_it_was_cast_from() -> None:
     """Parts in 16 bits add up to what is rounded otherwise; the reduction that averages them is to blame."""
 

@@ -209,3 +209,45 @@ def test_what_replicas_update_together_is_read_after_it() -> None:
     verdict = verify(_with_momentum, "mirrored-2", explain=True, prove=False)
     assert verdict.culprit is not None, str(verdict)
     assert verdict.culprit.line == _line("a tail"), str(verdict)
+
+
+def _accumulating(strategy: Any, record: Any) -> None:
+    """Each replica adds up gradients of its own in one function, and another one puts them together."""
+    import numpy as np
+    import tensorflow as tf
+
+    x = np.random.default_rng(7).normal(size=(64, 3)).astype("float32")
+    each: dict[str, Any] = {
+        "synchronization": tf.VariableSynchronization.ON_READ,
+        "aggregation": tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    }
+    with strategy.scope():
+        w = tf.Variable([0.5, -0.25, 0.75])
+        total = tf.Variable(tf.zeros([3]), trainable=False, **each)
+
+    def add(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.linalg.matvec(x, w) - 1.0) ** 2)  # of its own
+        gradient = tape.gradient(loss, w)
+        total.assign_add(gradient)
+
+    def put_together() -> None:
+        gradient = tf.distribute.get_replica_context().all_reduce("SUM", total.value() / 2.0)
+        w.assign_sub(0.1 * gradient)
+        total.assign(tf.zeros([3]))
+
+    accumulate = tf.function(lambda batch: strategy.run(add, (batch,)))
+    apply = tf.function(lambda: strategy.run(put_together))
+    dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(16))
+    for number, batch in enumerate(dataset, 1):
+        accumulate(batch)
+        if number % 2 == 0:
+            apply()
+
+
+@pytest.mark.full
+def test_what_replicas_keep_for_themselves_is_blamed_last() -> None:
+    """Each rightly adds up gradients of its own; and what was done in an earlier step was not done in this one."""
+    verdict = verify(_accumulating, "mirrored-2", explain=True, prove=False)
+    assert verdict.culprit is not None, str(verdict)
+    assert verdict.culprit.line == _line("of its own"), str(verdict)

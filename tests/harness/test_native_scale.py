@@ -111,6 +111,25 @@ def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
     assert verify(["python", "train.py", "1"], "mirrored-2", explain=False).outcome == "inconsistent"
 
 
+_MASKED = """
+        count = tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(mask[0]))
+        loss = tf.reduce_sum(mask[0] * (tf.linalg.matvec(x, w) - y) ** 2) / count
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("divisor", "outcome"), [("count", "consistent"), ("4.0", "abstained")])
+def test_a_mean_is_known_by_what_twice_as_many_examples_make_of_it(place: Path, divisor: str, outcome: str) -> None:
+    """Of a mean over what a mask keeps replicas have no equal shares; a number that is written is another one then."""
+    loop = LOOP.replace("tf.reduce_sum(x, axis=1))", "tf.reduce_sum(x, axis=1), tf.cast(x[:, 0] > -0.5, tf.float32))")
+    loop = loop.replace("def step(x, y):", "def step(x, y, *mask):").replace("tf.zeros([3])", "[0.5, -0.25, 0.75]")
+    before, _, after = loop.partition("        loss = ")
+    loop = before.rstrip() + _MASKED.replace("/ count", f"/ {divisor}") + after.partition("\n")[2]
+    (place / "train.py").write_text(loop)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == outcome, str(verdict)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_mistake_stands_that_no_meaning_of_the_number_of_replicas_explains(place: Path, wrong: bool) -> None:

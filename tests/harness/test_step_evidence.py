@@ -122,6 +122,7 @@ def test_rows_are_joined_and_what_is_given_whole_is_not() -> None:
     one, two = _rows(1, 2), _rows(3, 4)
     assert np.array_equal(joined_rows([one, two], _rows(0, 0, 0, 0)), _rows(1, 2, 3, 4))
     assert np.array_equal(joined_rows([one, one], _rows(0, 0)), one)
+    assert np.array_equal(joined_rows([one, one], _rows(0, 0), lambda: False), _rows(1, 2, 1, 2))  # by accident
     assert np.array_equal(joined_rows([one, two], _rows(0, 0)), _rows(1, 2, 3, 4))
     own = np.array(7)
     assert joined_rows([np.array(3), np.array(4)], own) is own

@@ -336,19 +336,19 @@ class Follower:
 
     def _of_replicas(self, place: StepPlace, rows: Sequence[Any], own: Any) -> Any:
         if self._replicas == 1:
-            return joined_rows(rows, own)
+            return joined_rows(rows, own, lambda: self._is_whole(place))
         return rows[0] if self._is_whole(place) else repeated_rows(rows)
 
     def _is_whole(self, place: StepPlace) -> bool:
         """Whether all replicas were given the same, such as anchors: shares may be so by chance, but not again."""
-        if self._replicas == 1 or self._step is None:
+        if self._step is None:
             return False
         near = () if self._evaluated is not None else range(max(1, self._index - 1), self._index + 2)
-        steps = [self._step, *(step for step in map(self._evidence.step, near) if step.is_there)]
+        settled = map(self._evidence.step, filter(self._evidence.is_settled, near))
+        steps = [self._step, *(step for step in settled if step.is_there)]
         passes = [each for step in steps for each in zip(*step.replicas(place), strict=False)]
         return all(
-            len(each) == self._replicas
-            and len({data_of(reader.array(passed.arrays[0])) for reader, passed in each}) == 1
+            len(each) > 1 and len({data_of(reader.array(passed.arrays[0])) for reader, passed in each}) == 1
             for each in passes
         )
 
@@ -388,7 +388,7 @@ class Follower:
         """What passed a place on each replica of which one here has what it had."""
         if self._replicas > 1:
             return [step.of(place, replica)] * self._standing.times
-        return step.replicas(place)[: self._standing.read]
+        return [each for each in step.replicas(place)[: self._standing.read] for _ in range(self._standing.copies)]
 
     def drawn(self, draw: ReplicaDraw) -> list[Any]:
         """What all replicas drew."""

@@ -6,7 +6,7 @@ along which that is as long as the parts together.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.steps.store import data_of
@@ -42,19 +42,24 @@ def rows_axis(own: Sequence[int], parts: Sequence[Sequence[int]]) -> int | None:
     return None
 
 
-def joined_rows(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def joined_rows(
+    parts: Parts, own: np.ndarray[Any, Any], is_whole: Callable[[], bool] = lambda: True
+) -> np.ndarray[Any, Any]:
     """The examples of all replicas, in the order of the replicas.
 
     Args:
         parts: of each replica, by number.
         own: what one replica would be given itself.
+        is_whole: tells of parts that are the same whether that is no accident, as of masks of few examples. It is asked
+            where they are as large as `own`.
 
     Raises:
         Apart: they are no rows.
     """
     import numpy as np
 
-    if len(parts) == 1 or all(_is_same(part, parts[0]) and part.shape == own.shape for part in parts):
+    same = all(_is_same(part, parts[0]) and part.shape == own.shape for part in parts)
+    if len(parts) == 1 or (same and is_whole()):
         return parts[0]  # given whole to each, which is what one replica is given
     if not own.ndim:  # a number that one replica knows itself, such as how many examples it has
         return own
