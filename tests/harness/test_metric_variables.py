@@ -10,7 +10,7 @@ import pytest
 from harness import verify
 
 
-def tracked(strategy: Any, record: Any, *, wrong: bool = False) -> None:
+def tracked(strategy: Any, record: Any, *, wrong: bool = False, reports: bool = True) -> None:
     """A model of tf_keras with a metric of its own, whose `count` is that of the replicas; all of it is reported."""
     import numpy as np
     import tensorflow as tf
@@ -42,7 +42,8 @@ def tracked(strategy: Any, record: Any, *, wrong: bool = False) -> None:
     step = tf.function(lambda given: strategy.run(replica, args=(given,)))
     for given in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8)):
         step(given)
-        record.step(variables=model.variables, metrics={"track": model.tracker})
+        if reports:
+            record.step(variables=model.variables, metrics={"track": model.tracker})
 
 
 @pytest.mark.full
@@ -56,3 +57,12 @@ def test_what_a_metric_keeps_is_left_out_and_its_result_is_judged(wrong: bool, o
     assert status["metrics_match_reference"] == "held"
     assert status["variables_match_reference"] == ("broken" if wrong else "held")
     assert sum("what a Keras metric keeps" in note for note in verdict.notes) == 1
+    assert not any("what Keras metrics keep" in note for note in verdict.notes)
+
+
+@pytest.mark.full
+def test_a_metric_that_nobody_reports_is_said_not_to_be_seen() -> None:
+    """It may be scaled by the number of replicas."""
+    verdict = verify(functools.partial(tracked, reports=False), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert sum("what Keras metrics keep" in note for note in verdict.notes) == 1

@@ -8,7 +8,7 @@ what it means on one device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST = "split", "replicated", "partial", "largest", "smallest"
 
 _POWERS = (0, 1, -1, 2, -2)
+_VIEWS = (2, 3, 4)
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,6 @@ def _of_rows(
     allowed: np.ndarray[Any, Any] | float,
     order: ExampleOrder | None,
 ) -> set[Relation]:
-    import numpy as np
 
     found: set[Relation] = set()
     rank = truth.ndim
@@ -132,15 +132,33 @@ def _of_rows(
             continue
         if sum(part.shape[axis] for part in parts) != truth.shape[axis]:
             continue
-        joined = np.concatenate(parts, axis=axis)
-        if order is not None and (moved := order.applied(joined, axis)) is not None:
-            joined = moved
-        found |= {
-            Relation(SPLIT, power, axis)
-            for power in _POWERS
-            if _near(joined, (factor := float(len(parts)) ** power) * truth, max(1.0, factor) * allowed)
-        }
+        for joined in _joined(parts, axis, order):
+            powers = {
+                Relation(SPLIT, power, axis)
+                for power in _POWERS
+                if _near(joined, (factor := float(len(parts)) ** power) * truth, max(1.0, factor) * allowed)
+            }
+            found |= powers
+            if powers:
+                break
     return found
+
+
+def _joined(parts: list[np.ndarray[Any, Any]], axis: int, order: ExampleOrder | None) -> Iterator[np.ndarray[Any, Any]]:
+    """The rows of all replicas: one replica's after another's, or the views of all after one another.
+
+    Each replica may have several views of its examples, such as two crops of each image: all first ones come before the
+    second ones.
+    """
+    import numpy as np
+
+    joined = np.concatenate(parts, axis=axis)
+    moved = None if order is None else order.applied(joined, axis)
+    yield joined if moved is None else moved
+    for views in _VIEWS:
+        if order is None and all(part.shape[axis] and part.shape[axis] % views == 0 for part in parts):
+            of_each = [np.split(part, views, axis) for part in parts]
+            yield np.concatenate([each[view] for view in range(views) for each in of_each], axis)
 
 
 def _near(values: np.ndarray[Any, Any], truth: np.ndarray[Any, Any], allowed: np.ndarray[Any, Any] | float) -> bool:

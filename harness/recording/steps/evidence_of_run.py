@@ -114,14 +114,9 @@ class RunEvidenceWriter:
         return None
 
     @property
-    def others(self) -> int:
-        """Not known here."""
-        return 0
-
-    @property
-    def all_examples(self) -> GivenSeen | None:
-        """Not known here."""
-        return None
+    def counted(self) -> dict[str, Any]:
+        """Nothing of this is known here."""
+        return {}
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """What passes from now on belongs to no step."""

@@ -107,14 +107,9 @@ class Follower:
         return self._examples
 
     @property
-    def others(self) -> int:
+    def counted(self) -> dict[str, Any]:
         """See `Steps`."""
-        return self._all_examples.differing
-
-    @property
-    def all_examples(self) -> GivenSeen | None:
-        """See `Steps`."""
-        return self._all_examples.over_all()
+        return {"others": self._all_examples.differing, "all_examples": self._all_examples.over_all()}
 
     @property
     def seeds_beside(self) -> int:

@@ -104,12 +104,8 @@ class Steps(Protocol):
         """What is to be said of the examples of the step that began last; None where nothing is known."""
 
     @property
-    def others(self) -> int:
-        """At how many steps the run was given other examples than this process itself."""
-
-    @property
-    def all_examples(self) -> GivenSeen | None:
-        """As `examples`, of all steps together."""
+    def counted(self) -> Mapping[str, Any]:
+        """What is known at the end of all steps together, by the names of `Counters`."""
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
         """The call has ended that was the step which began last.

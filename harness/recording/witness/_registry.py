@@ -185,6 +185,11 @@ class Registry:
         }
         return [(named, variable) for named, variable in self.state() if named not in judged]
 
+    @property
+    def has_metrics(self) -> bool:
+        """Whether a Keras metric keeps any of them."""
+        return any(entry.owner == METRIC for entry in self._entries)
+
     def unread(self) -> list[str]:
         """The names of the program's own of which each replica keeps what it likes until they are read.
 

@@ -203,7 +203,10 @@ class Witness:
     @property
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
-        return tuple(self._gathered.unseen)
+        gathered = self._gathered
+        if gathered.updates_metrics and "metrics" not in gathered.reported:
+            gathered.note("whether what Keras metrics keep is right, such as a mean of losses that is printed")
+        return tuple(gathered.unseen)
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -224,8 +227,7 @@ class Witness:
             "unseen": self.unseen,
             "raised": self.raised,
             "overwritten": self.overwritten,
-            "others": 0 if gathered.steps is None else gathered.steps.others,
-            "all_examples": None if gathered.steps is None else gathered.steps.all_examples,
+            **({} if gathered.steps is None else gathered.steps.counted),
             "apart": None if gathered.steps is None else gathered.steps.apart,
             "tables": tuple(noted.tables),
             "by_replica": tuple(noted.by_replica),

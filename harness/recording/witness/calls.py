@@ -57,8 +57,8 @@ def active(gathered: WitnessState) -> Iterator[None]:
                             (gathered.training if is_function else gathered.eager_training).add(function)
                     elif gathered.was_by_hand and is_function:
                         gathered.by_hand.add(function)
-            if was_step() and reports(result) and _name_of(function) is not None:
-                gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
+            if was_step() and _name_of(function) is not None:
+                _note_unseen(gathered, result)
             if gathered.tapes and gathered.was_evaluation:
                 if is_function:
                     gathered.evaluating.add(function)
@@ -82,6 +82,13 @@ def _same(function: Any) -> Any:
         function = function.func
     function = getattr(function, "__func__", function)
     return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
+
+
+def _note_unseen(gathered: WitnessState, result: Any) -> None:
+    """Say what a step of the program's own gives back or keeps, and nobody compares."""
+    gathered.updates_metrics |= gathered.registry.has_metrics
+    if reports(result):
+        gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
 
 
 def _name_of(function: Any) -> str | None:

@@ -111,6 +111,7 @@ class WitnessState(Sight):
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.raised: dict[str, None] = {}
+        self.updates_metrics = False
         self.overwritten: dict[str, None] = {}
         self.noted = ProgramNotes()
         self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
