@@ -58,6 +58,7 @@ Tasks = dict[str, dict[str, Any]]
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
+_ON_ONE_DEVICE = "each step is one step on the examples of all replicas, computed by the script as it is on one device"
 _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
@@ -212,11 +213,29 @@ class JudgedAttempt:
             return self.by(venue, tasks, live=live)
         except RunFailed as error:
             # It may not compute with what the run had, such as a batch of another size. Of a script nobody knows.
+            if self.program.script is not None and (found := self._by_script_alone(venue, tasks)) is not None:
+                return found
             if self.program.script is not None or not self.evidence.is_there:
                 raise
             verdict, reference = self.by(venue, tasks, follows=False)
             why = unfollowed(verdict, self.evidence, str(error).partition("\n")[0])
         return (verdict if why is None else without_judgement(verdict, why)), reference
+
+    def _by_script_alone(self, venue: Venue, tasks: Tasks) -> tuple[Verdict, Reference] | None:
+        """The verdict by a script that is told of one replica, where it fails if it is told of all; None unless right.
+
+        It may draw as many numbers as the batch of one replica has. What differs may be meant, such as a rate.
+        """
+        steps = max((len(each.seen) for each in self.first.clients), default=0)
+        if self.changes is not None or not steps:
+            return None
+        with contextlib.suppress(LockstepError):  # then nothing more is known
+            told = dataclasses.replace(self, program=self.program.natively(steps))
+            verdict, reference = told.by(venue, tasks)
+            if verdict.outcome == "consistent":
+                by = dataclasses.replace(reference, native=True)
+                return dataclasses.replace(verdict, notes=(*verdict.notes, _ON_ONE_DEVICE)), by
+        return None
 
     def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
         """Whether the run differs from one replica, whatever the number of replicas means at these lines."""
@@ -287,6 +306,8 @@ class JudgedAttempt:
             reference: that was told so.
         """
         run = self.first
+        if reference.native:
+            return NativeRun(1.0), reference
         if not reference.trace.clients[0].counters.stand_ins:  # then it is the reference that computes so
             return NativeRun(times_of(run, reference.trace, self.case.replicas)), reference
         if not self._leaves_evidence:

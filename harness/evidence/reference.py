@@ -22,7 +22,8 @@ class Reference:
     `hardware` is what it ran on. `earlier` is what parts before the last one are held against, by their number from 0,
     where that is another one. `python` is the interpreter of its environment, None if that is the run's.
     `tier` is the one that was asked for, where the reruns do not say it: one that follows a run may need none.
-    `standing` is how its replica stands for those of a run that it follows.
+    `standing` is how its replica stands for those of a run that it follows. `native` is whether it is a script that was
+    told of one replica, as it is on one device.
     """
 
     trace: RunTrace
@@ -35,6 +36,7 @@ class Reference:
     python: str | None = None
     tier: str | None = None
     standing: Standing = FOR_ALL
+    native: bool = False
 
     @property
     def follows(self) -> bool:

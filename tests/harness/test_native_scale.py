@@ -111,6 +111,40 @@ def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
     assert verify(["python", "train.py", "1"], "mirrored-2", explain=False).outcome == "inconsistent"
 
 
+_SHARES = """
+import sys
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+share = 8 // strategy.num_replicas_in_sync
+x = tf.random.stateless_normal([24, 3], seed=[1, 2])
+with strategy.scope():
+    w = tf.Variable([0.5, -0.25, 0.75])
+
+def step(x):
+    with tf.GradientTape() as tape:
+        losses = (tf.linalg.matvec(x + 0.1 * tf.random.normal([share, 3]), w) - 1.0) ** 2
+        loss = tf.reduce_mean(losses)
+        if "wrong" not in sys.argv:
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=8)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(loss, w)))
+
+train = tf.function(lambda x: strategy.run(step, args=(x,)))
+data = strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.from_tensor_slices(x).batch(share))
+for batch in data:
+    train(batch)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_script_that_draws_a_batch_of_one_replica_is_judged_as_it_is_on_one_device(place: Path, wrong: bool) -> None:
+    """Told of all replicas it fails with the examples of all; told of one it is right, or may differ as it means to."""
+    (place / "train.py").write_text(_SHARES)
+    verdict = verify(["python", "train.py", *(["wrong"] if wrong else [])], "mirrored-2", explain=False)
+    assert verdict.outcome == ("abstained" if wrong else "consistent"), str(verdict)
+
+
 _MASKED = """
         count = tf.distribute.get_replica_context().all_reduce("sum", tf.reduce_sum(mask[0]))
         loss = tf.reduce_sum(mask[0] * (tf.linalg.matvec(x, w) - y) ** 2) / count
