@@ -268,6 +268,18 @@ def test_what_replicas_keep_for_themselves_is_wrong_only_where_something_is() ->
     assert isinstance(_found(program, *_EVEN, consistent=True), NoCulprit)
 
 
+def test_gradients_of_rows_are_no_examples() -> None:
+    """Twice as large as one device's, from an operation that nothing of the reference is known to be."""
+
+    def program(steps: Steps) -> None:
+        _program(_mean)(steps)
+        scaled = functools.partial(np.multiply, np.float32(steps.replicas))
+        rows = steps.each("Mul", 20 + steps.replicas, scaled, steps.batch, name="gradient_tape/Mul")
+        steps.each("Neg", 30, np.negative, rows)
+
+    assert _culprit(program, *_EVEN).line == 4
+
+
 def test_what_replicas_keep_for_themselves_is_blamed_last() -> None:
     """Gradients of each, which are put together later, and then wrongly."""
 

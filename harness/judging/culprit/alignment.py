@@ -259,7 +259,7 @@ class Alignment:
                 producer = self.reference.producer(tensor)
                 if producer is None or (producer.number in self.counterparts and producer.zone == REPLICA):
                     continue
-                if producer.type in (BATCHES, PYTHON):
+                if producer.type in (BATCHES, PYTHON) or producer.differentiates:  # a gradient is no example
                     continue
                 given = [(node.client, self.op(node).inputs) for node in nodes]
                 if any(position >= len(inputs) or not inputs[position] for _, inputs in given):
