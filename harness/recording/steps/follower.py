@@ -341,10 +341,10 @@ class Follower:
         near = () if self._evaluated is not None else range(max(1, self._index - 1), self._index + 2)
         settled = map(self._evidence.step, filter(self._evidence.is_settled, near))
         steps = [self._step, *(step for step in settled if step.is_there)]
-        passes = [each for step in steps for each in zip(*step.replicas(place), strict=False)]
-        return all(
-            len(each) > 1 and len({data_of(reader.array(passed.arrays[0])) for reader, passed in each}) == 1
-            for each in passes
+        count = len(self._step.replicas(place))  # another part of a run may have had another number of replicas
+        passes = [each for step in steps for each in zip(*step.replicas(place), strict=False) if len(each) == count]
+        return count > 1 and all(
+            len({data_of(reader.array(passed.arrays[0])) for reader, passed in each}) == 1 for each in passes
         )
 
     def _begun(self) -> RunStep | None:
