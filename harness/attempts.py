@@ -58,7 +58,8 @@ Tasks = dict[str, dict[str, Any]]
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
-_ON_ONE_DEVICE = "each step is one step on the examples of all replicas, computed by the script as it is on one device"
+_ONE_STEP = "one step on the examples of all replicas"
+_NATIVELY = "each step is {}, computed by the script as it is on one device, with one replica"
 _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
@@ -234,7 +235,7 @@ class JudgedAttempt:
             verdict, reference = told.by(venue, tasks)
             if verdict.outcome == "consistent":
                 by = dataclasses.replace(reference, native=True)
-                return dataclasses.replace(verdict, notes=(*verdict.notes, _ON_ONE_DEVICE)), by
+                return dataclasses.replace(verdict, notes=(*verdict.notes, _NATIVELY.format(_ONE_STEP))), by
         return None
 
     def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
@@ -365,7 +366,7 @@ class JudgedAttempt:
         steps = max(len(each.seen) for each in run.clients)
         told = dataclasses.replace(self, program=self.program.natively(steps))
         native, by = told.by(venue, verdict.tasks)
-        what, linear = "one step on the examples of all replicas", True
+        what, linear = _ONE_STEP, True
         rows_differ = any(law.law == "rows_whole" and law.status == "broken" for law in native.judgements)
         if native.outcome != "consistent" and rows_differ:
             if verdict.outcome == "consistent" and self._is_mean(told, native, by):
@@ -380,8 +381,7 @@ class JudgedAttempt:
             what = "the mean of steps on the examples of each replica"
         factor = factor_of(run, by.trace, replicas)
         if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
-            note = f"each step is {what}, computed by the script as it is on one device, with one replica"
-            return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, note))), by
+            return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, _NATIVELY.format(what)))), by
         return NativeRun(factor), reference
 
     def _is_mean(self, told: JudgedAttempt, native: Verdict, by: Reference) -> bool:

@@ -121,7 +121,6 @@ def _of_rows(
     allowed: np.ndarray[Any, Any] | float,
     order: ExampleOrder | None,
 ) -> set[Relation]:
-
     found: set[Relation] = set()
     rank = truth.ndim
     if any(part.ndim != rank for part in parts):

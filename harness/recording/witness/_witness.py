@@ -35,6 +35,8 @@ _HELD_MAX = 16
 that is killed loses those since; of a run in which that may be, all is kept of each step at once.
 """
 
+_OF_METRICS = "whether what Keras metrics keep is right, such as a mean of losses that is printed"
+
 
 class Witness:
     """Writes what it sees of each training step into the trace, next to what the program reports.
@@ -204,9 +206,8 @@ class Witness:
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
         gathered = self._gathered
-        if gathered.updates_metrics and "metrics" not in gathered.reported:
-            gathered.note("whether what Keras metrics keep is right, such as a mean of losses that is printed")
-        return tuple(gathered.unseen)
+        kept = gathered.updates_metrics and "metrics" not in gathered.reported
+        return (*gathered.unseen, *([_OF_METRICS] if kept else []))
 
     @property
     def raised(self) -> tuple[str, ...]:

@@ -57,8 +57,8 @@ def active(gathered: WitnessState) -> Iterator[None]:
                             (gathered.training if is_function else gathered.eager_training).add(function)
                     elif gathered.was_by_hand and is_function:
                         gathered.by_hand.add(function)
-            if was_step() and _name_of(function) is not None:
-                _note_unseen(gathered, result)
+            if was_step():
+                _note_unseen(gathered, function, result)
             if gathered.tapes and gathered.was_evaluation:
                 if is_function:
                     gathered.evaluating.add(function)
@@ -84,10 +84,13 @@ def _same(function: Any) -> Any:
     return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
 
 
-def _note_unseen(gathered: WitnessState, result: Any) -> None:
+def _note_unseen(gathered: WitnessState, function: Any, result: Any) -> None:
     """Say what a step of the program's own gives back or keeps, and nobody compares."""
-    gathered.updates_metrics |= gathered.registry.has_metrics
-    if reports(result):
+    gives, keeps = reports(result), not gathered.updates_metrics and gathered.registry.has_metrics
+    if not (gives or keeps) or _name_of(function) is None:
+        return
+    gathered.updates_metrics |= keeps
+    if gives:
         gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
 
 
