@@ -15,7 +15,7 @@ from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Value, is_statistics
 from harness.evidence.watch_request import WatchRequest
-from harness.evidence.witness_values import with_seen, wrong_draws
+from harness.evidence.witness_values import seen_by_step, wrong_draws
 from harness.judging.batch_of_average import TOLD_BATCH, average_of_one_replica
 from harness.judging.conditions import OWN
 from harness.judging.culprit import (
@@ -29,12 +29,14 @@ from harness.judging.culprit import (
     find_culprit,
     layout_culprit,
     made_by_hand,
+    mean_culprit,
     next_look,
     pipeline_culprit,
 )
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
+from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -96,9 +98,7 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     first = verdict.first_divergence
     if first is None or first.observable != "draws":
         return None
-    client = with_seen(reference.trace).clients[0]
-    steps = {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
-    wrong = wrong_draws(steps.get(first.step or 1))
+    wrong = wrong_draws(seen_by_step(reference.trace).get(first.step or 1))
     return draw_culprit(wrong[0], first.step or 1) if wrong else None
 
 
@@ -126,6 +126,8 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         unjoined = [line for client in read_parts(directory).last.clients for line in client.counters.unjoined]
         lines = [line for each in unjoined if (line := closure_culprit(each)) is not None]
         return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
+    if first is not None and first.observable == "metrics" and (line := _updating(first, read_parts(directory).last)):
+        return verdict.seen(Looked(line, None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what
@@ -137,6 +139,13 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     found = pipeline_culprit(pipelines, kinds, what, 1 if first is None else first.step or 1)
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return verdict.seen(Looked(culprit, why_not, 0.0))
+
+
+def _updating(found: Finding, run: RunTrace) -> Culprit | None:
+    """The line that updates a mean of Keras which is wrong, where the program does not report it."""
+    seen = None if found.step is None else seen_by_step(run).get(found.step)
+    mean = None if seen is None else next((each for each in seen.means if each.name == found.variable), None)
+    return None if mean is None else mean_culprit(mean, found)
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:

@@ -172,6 +172,18 @@ class DrawSeen(msgspec.Struct, frozen=True):
     operation: str = ""
 
 
+class MeanSeen(msgspec.Struct, frozen=True):
+    """What local replicas have added in a step to a mean that a Keras metric keeps.
+
+    `name` is the metric's, `where` the line of the program that updates it. `parts` has of each local replica what it
+    added to the sum and to the count, float64 [2].
+    """
+
+    name: str
+    where: str
+    parts: tuple[Array, ...]
+
+
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
 
@@ -200,7 +212,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `tf.distribute.ReduceOp`. `worker` is the one that ran the
     closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
     says why one replica cannot compute the run's step, `draws` what is to be said of its draws, and `given` of its
-    examples.
+    examples. `means` are those of Keras metrics.
     """
 
     index: int
@@ -217,6 +229,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     apart: str | None = None
     draws: tuple[DrawSeen, ...] = ()
     given: GivenSeen | None = None
+    means: tuple[MeanSeen, ...] = ()
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from harness.errors import Abstained
+from harness.evidence.metric_means import with_metric_means
 from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
@@ -63,6 +64,8 @@ def completed(traces: Sequence[RunTrace], *, with_examples: int = 0) -> Complete
     free = [what for what in _FILLED if not _reported(whole, what)]
     steps = _Steps(whole)
     filled = [RunTrace(tuple(_filled(client, steps, free) for client in trace.clients)) for trace in whole]
+    if not _reported(whole, "metrics"):
+        filled = with_metric_means(filled)
     raised = dict.fromkeys(sentence for client in clients for sentence in client.counters.raised)
     told = () if recorded else _notes(clients)
     reported = {each.name for client in clients for step in client.steps for each in step.variables or ()}
@@ -105,6 +108,12 @@ def lines_of_draws(reference: RunTrace, kind: str) -> list[str]:
 def with_seen(trace: RunTrace) -> RunTrace:
     """The run, each step that it recorded with what the harness saw of it."""
     return RunTrace(tuple(_with_seen(client, recorded=True) for client in trace.clients))
+
+
+def seen_by_step(trace: RunTrace) -> dict[int, Seen | None]:
+    """What the first client saw of each step, of those that the program recorded if it did."""
+    client = with_seen(trace).clients[0]
+    return {step.index: step.seen for step in client.steps} or {each.index: each for each in client.seen}
 
 
 def with_steps(client: ClientTrace) -> ClientTrace:
@@ -226,6 +235,7 @@ def _together(several: Sequence[Seen]) -> Seen | None:
         losses=(),
         gradients=(),
         reduced=(),
+        means=(),
         apart=next((seen.apart for seen in several if seen.apart is not None), None),
         draws=tuple(draw for seen in several for draw in seen.draws),
     )

@@ -9,6 +9,7 @@ from harness.judging.culprit.known_lines import (
     closure_culprit,
     draw_culprit,
     layout_culprit,
+    mean_culprit,
     pipeline_culprit,
 )
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
@@ -25,6 +26,7 @@ __all__ = [
     "find_culprit",
     "layout_culprit",
     "made_by_hand",
+    "mean_culprit",
     "next_look",
     "pipeline_culprit",
 ]

@@ -1,4 +1,4 @@
-"""Lines that are known without a watched step: of a pipeline, an average, a layout, a closure, a draw."""
+"""Lines that are known without a watched step: of a pipeline, an average, a layout, a closure, a draw, a mean."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Sequence
 
 from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
-from harness.evidence.trace import DrawSeen
+from harness.evidence.trace import DrawSeen, MeanSeen
 from harness.judging.culprit.protocol import Culprit, NoCulprit
+from harness.judging.laws.protocol import Finding
 from simulator.agent.places import file_and_line
 
 
@@ -100,3 +101,17 @@ def draw_culprit(draw: DrawSeen, step: int) -> Culprit | None:
     file, line = found
     source = linecache.getline(file, line).strip()
     return Culprit(file, line, source, draw.operation, None, draw.text, _EXPECTED[draw.kind], (), step)
+
+
+def mean_culprit(mean: MeanSeen, found: Finding) -> Culprit | None:
+    """What there is to say of a line that updates a mean of Keras; None where it is not known.
+
+    Args:
+        mean: what replicas have added to it.
+        found: says what it has to be.
+    """
+    if (line := file_and_line(mean.where)) is None:
+        return None
+    source = linecache.getline(*line).strip()
+    said = f"the mean of what the replicas add here is {found.observed:.6g}"
+    return Culprit(*line, source, "update_state", None, said, f"expected {found.expected:.6g}", (), found.step or 1)

@@ -119,6 +119,7 @@ def _numbers(found: Finding) -> str:
         return found.text
     step = "at the end" if found.step is None else f"step {found.step}"
     what = str(found.observable) if found.variable is None else f"{found.variable}{list(found.index or ()) or ''}"
+    what = f"the metric {what!r}" if found.observable == "metrics" else what
     rounding = f" (rounding: {found.bound:.2g})" if found.bound else ""
     return f"{step}: {what} is {found.observed:.7g}, on one device {found.expected:.7g}{rounding}"
 

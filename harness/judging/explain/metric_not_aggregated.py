@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from harness.evidence.trace import Step
 from harness.judging.explain._prediction import Predicting, check, evident, judged
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
 _ID = "metric_not_aggregated"
+_OF_SHARES = (
+    "Give the metric the losses of the examples. It takes the mean of what replicas give it, so that the share of a "
+    "global sum has to be multiplied by strategy.num_replicas_in_sync before, and a mean must not be."
+)
 _CURE = (
     "Create Keras metrics inside strategy.scope() and call update_state inside strategy.run: their state then is "
     "summed over replicas when result() is read. Reduce other values over all replicas: strategy.reduce with "
@@ -27,10 +32,26 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
         if step is not None and step > view.horizon > 0:
             return  # the variables are wrong by then, and the metrics with them
         for name in view.wrong("metrics", step):
+            if step is not None and (of_updates := _of_updates(view, step, name)):
+                yield from of_updates
+                continue
             for text, predicted, gain in _models(view, step, name):
                 yield _attempt(view, step, name, text, predicted, gain)
         if view.wrong("metrics", step):
             return
+
+
+def _of_updates(view: CaseView, step: int, name: str) -> list[Attempt | None]:
+    """Of a mean that the program does not report: what replicas add to it was seen. None of any other metric."""
+    records = view.moments[step].records
+    seen = [record.seen for record in records if isinstance(record, Step) and record.seen is not None]
+    if all(mean.name != name for each in seen for mean in each.means):
+        return []
+    count, truth = view.replicas, view.truth("metrics", step, name)
+    share = f"1/{count} of it, since each replica adds its share, and counts as one"
+    times = f"{count} times as much, since each replica adds so much more"
+    found = [_attempt(view, step, name, share, truth / count, 1), _attempt(view, step, name, times, count * truth, 1)]
+    return [attempt and replace(attempt, cure=_OF_SHARES) for attempt in found]
 
 
 def _attempt(view: CaseView, step: int | None, name: str, text: str, predicted: Floats, gain: float) -> Attempt | None:

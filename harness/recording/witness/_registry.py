@@ -49,6 +49,7 @@ class VariableEntry:
         keras: refers to the Keras variable that holds it, if one does; that knows its path.
         trained: whether a tape was asked for a gradient of it, or an optimizer was given one.
         reported: whether the program has reported it.
+        added_to: whether what replicas add to it is seen, of a mean that a metric keeps.
     """
 
     made: weakref.ref[Any]
@@ -56,6 +57,7 @@ class VariableEntry:
     keras: weakref.ref[Any] | None
     trained: bool = False
     reported: bool = False
+    added_to: bool = False
 
     @property
     def name(self) -> str:
@@ -187,8 +189,8 @@ class Registry:
 
     @property
     def has_metrics(self) -> bool:
-        """Whether a Keras metric keeps any of them."""
-        return any(entry.owner == METRIC for entry in self._entries)
+        """Whether a Keras metric keeps any of them besides means of which it is seen what replicas add."""
+        return any(entry.owner == METRIC and not entry.added_to for entry in self._entries)
 
     def unread(self) -> list[str]:
         """The names of the program's own of which each replica keeps what it likes until they are read.

@@ -14,7 +14,7 @@ import msgspec
 from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
 from harness.evidence.steps import FOR_ALL, EvidenceWriter, RunEvidence, Standing
-from harness.evidence.trace import Array, Evaluated, Seen, SeenVariable, Start, Value
+from harness.evidence.trace import Array, Evaluated, MeanSeen, Seen, SeenVariable, Start, Value
 from harness.recording.noise import Noise
 from harness.recording.owners import METRIC
 from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
@@ -27,6 +27,7 @@ from harness.recording.witness._registry import VariableEntry
 from harness.recording.witness._step_events import Event, StepSeen
 from harness.recording.witness._values import LOSS
 from harness.recording.witness._variables import first_values, is_large, read
+from harness.recording.witness.metrics import EVENT
 from harness.recording.witness.protocol import Seam, WitnessState
 from simulator.agent import now
 
@@ -247,7 +248,9 @@ class Witness:
             whole = seen
             with self._gathered.looking("what has passed in a step"):
                 columns, rows = _examples(step.events, self._gathered)
-                whole = msgspec.structs.replace(seen, examples=rows, columns=columns, **_numbers(step.events))
+                means = _means([each for each in step.events if each.kind == EVENT])
+                numbers = _numbers(step.events)
+                whole = msgspec.structs.replace(seen, examples=rows, columns=columns, means=means, **numbers)
             self.observed += bool(whole.variables or whole.loss or whole.losses)
             self._send(whole)
 
@@ -359,6 +362,24 @@ def _numbers(events: list[Event]) -> dict[str, tuple[Value, ...]]:
             for how, array in zip(each.names, each.arrays, strict=True)
         ),
     }
+
+
+def _means(events: list[Event]) -> tuple[MeanSeen, ...]:
+    """What every replica has added to each mean; in a loop, all together."""
+    by_replica: dict[int, dict[int, tuple[Event, Any]]] = {}
+    for event in sorted(events, key=lambda each: (each.replica, each.site)):
+        sites = by_replica.setdefault(event.replica, {})
+        before = sites.get(event.site, (event, 0))[1]
+        sites[event.site] = event, before + event.arrays[0]
+    named = [
+        dict(zip(unique_names([event.names[0] for event, _ in sites.values()]), sites.values(), strict=True))
+        for sites in by_replica.values()
+    ]
+    return tuple(
+        MeanSeen(name, event.names[1], tuple(Array.of(each[name][1]) for each in named))
+        for name, (event, _) in (named[0].items() if named else ())
+        if all(name in each for each in named)
+    )
 
 
 def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Value, ...]:

@@ -1,0 +1,142 @@
+"""Means that Keras metrics keep, of which it is seen what replicas add to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness import verify
+from harness.evidence.metric_means import with_metric_means
+from harness.evidence.trace import Array, ClientTrace, Header, MeanSeen, RunTrace, Seen, Step
+
+_SCRIPT = """
+import tensorflow as tf
+KERAS
+
+strategy = tf.distribute.STRATEGY()
+x = tf.random.stateless_normal([46, 3], seed=[1, 2])
+dataset = tf.data.Dataset.from_tensor_slices((x, tf.reduce_sum(x, axis=1))).batch(8)
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3]), name="w")
+    mean = keras.metrics.Mean(name="loss")
+    error = keras.metrics.MeanAbsoluteError(name="error")
+
+def step(x, y):
+    with tf.GradientTape() as tape:
+        losses = (tf.linalg.matvec(x, w) - y) ** 2
+        loss = tf.nn.compute_average_loss(losses, global_batch_size=8)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("sum", tape.gradient(loss, w)))
+    mean.update_state(ADDED)
+    error.update_state(y[:, None], tf.linalg.matvec(x, w)[:, None], sample_weight=tf.abs(y))
+
+@tf.function
+def train(batches, count):
+    for _ in tf.range(count):
+        strategy.run(step, args=next(batches))
+
+for _ in range(2):
+    batches = iter(strategy.experimental_distribute_dataset(dataset))
+    train(batches, 2)
+    print(float(mean.result()))
+    mean.reset_state()
+    train(batches, 4)
+"""
+_SUMMED = "tf.distribute.get_replica_context().all_reduce('sum', tf.reduce_mean(losses))"
+_KERAS = {"keras": "import keras", "tf_keras": "import tf_keras as keras"}
+
+
+def _run(*clients: list[list[tuple[float, float]]]) -> RunTrace:
+    """Of each client, by step, what its replicas add to the sum and the count of a mean, if any do."""
+    return RunTrace(
+        tuple(
+            ClientTrace(
+                Header(f"worker:{number}", 0, "x", 2, 1, len(clients), 20),
+                steps=tuple(
+                    Step(index, 0.0, seen=Seen(index, 0.0, means=(_mean(*parts),) if parts else ()))
+                    for index, parts in enumerate(steps, start=1)
+                ),
+            )
+            for number, steps in enumerate(clients)
+        )
+    )
+
+
+def _mean(*parts: tuple[float, float]) -> MeanSeen:
+    return MeanSeen("loss", "train.py:1", tuple(Array.of(np.array(part)) for part in parts))
+
+
+def _means(*traces: RunTrace) -> list[list[float | None]]:
+    """Of each trace what its first client's steps have as a metric."""
+    return [
+        [None if step.metrics is None else float(step.metrics[0].parts[0].numpy()) for step in trace.clients[0].steps]
+        for trace in with_metric_means(traces)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("parts", "reference", "means"),
+    [
+        ([(6.0, 4.0), (2.0, 4.0)], (8.0, 8.0), [1.0, 1.0]),  # they count examples
+        ([(6.0, 4.0), (3.0, 2.0)], (9.0, 6.0), [1.5, 1.5]),
+        ([(3.0, 4.0), (1.0, 4.0)], (8.0, 8.0), [1.0, 0.5]),
+        ([(6.0, 4.0), (0.0, 0.0)], (6.0, 4.0), [1.5, 1.5]),  # no example is left for one of them
+        ([(2.0, 1.0), (1.0, 1.0)], (1.7, 1.0), [1.7, 1.7]),  # a call each: the shares may be unequal
+        ([(2.0, 1.0), (1.0, 1.0)], (2.1, 1.0), [2.1, 1.5]),
+        ([(1.0, 1.0), (0.5, 1.0)], (1.5, 1.0), [1.5, 0.75]),
+    ],
+)
+def test_the_mean_is_of_what_all_replicas_add(
+    parts: list[tuple[float, float]], reference: tuple[float, float], means: list[float]
+) -> None:
+    """In one process, or in one for each replica; the reference is the first."""
+    truth = _run([[reference]])
+    expected = [[pytest.approx(mean)] for mean in means]
+    assert _means(truth, _run([parts])) == expected
+    assert _means(truth, _run(*([[part]] for part in parts))) == expected
+
+
+def test_only_a_mean_that_everybody_has_is_compared() -> None:
+    """And not one of nothing."""
+    truth = _run([[(1.0, 1.0)], [(1.0, 1.0)], [(0.0, 0.0)]])
+    assert _means(truth, _run([[(1.0, 1.0)], [], [(0.0, 0.0)]])) == [[1.0, None, None], [1.0, None, None]]
+    assert _means(truth, _run([[(1.0, 1.0)]] * 2, [[], [(1.0, 1.0)]])) == [[None, 1.0, None], [None, 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("added", "strategy", "keras", "right"),
+    [
+        ("loss", "mirrored-2", "keras", False),
+        pytest.param("losses", "mirrored-2", "keras", True, marks=pytest.mark.full),
+        pytest.param("tf.reduce_mean(losses)", "mirrored-3", "keras", True, marks=pytest.mark.full),
+        pytest.param("loss", "mirrored-3", "tf_keras", False, marks=pytest.mark.full),
+        pytest.param("losses * 2", "multi_worker-2x2", "tf_keras", True, marks=pytest.mark.full),
+        pytest.param("loss", "multi_worker-2", "keras", False, marks=pytest.mark.full),
+        pytest.param(_SUMMED, "multi_worker-2", "tf_keras", False, marks=pytest.mark.full),
+    ],
+)
+def test_a_mean_of_shares_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str, strategy: str, keras: str, right: bool
+) -> None:
+    """A loss divided by the global batch is a share; the mean of a replica's own losses is none, however many it has.
+
+    The last steps of an epoch have unequal shares, and the mean is reset behind some of them.
+    """
+    kind = "MultiWorkerMirroredStrategy" if strategy.startswith("multi_worker") else "MirroredStrategy"
+    source = _SCRIPT.replace("KERAS", _KERAS[keras]).replace("STRATEGY", kind).replace("ADDED", added)
+    (tmp_path / "train.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py"], strategy, explain=not right, prove=False)
+    assert verdict.consistent is right, str(verdict)
+    assert not any("what Keras metrics keep" in note for note in verdict.notes)
+    judged = {law.law: law.status for law in verdict.judgements}
+    assert judged["metrics_match_reference"] == ("held" if right else "broken")
+    assert judged["variables_match_reference"] == "held"
+    if not right:
+        lines = source.splitlines()
+        assert verdict.culprit is not None
+        assert lines[verdict.culprit.line - 1].strip() == f"mean.update_state({added})"
+        assert verdict.explanation is not None
+        assert verdict.explanation.rule == "metric_not_aggregated"
+        assert {each.variable for each in verdict.findings} == {"loss"}
