@@ -13,7 +13,7 @@ from typing import Any
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.trace import RunTrace, Value, is_statistics
+from harness.evidence.trace import Array, MeanSeen, RunTrace, Value, is_statistics
 from harness.evidence.watch_request import WatchRequest
 from harness.evidence.witness_values import seen_by_step, wrong_draws
 from harness.judging.batch_of_average import TOLD_BATCH, average_of_one_replica
@@ -36,6 +36,7 @@ from harness.judging.culprit import (
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
+from harness.judging.explain.metric_not_aggregated import NOT_AGGREGATED
 from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.verdict import Verdict
@@ -83,7 +84,10 @@ def with_culprit(
         return verdict.seen(Looked(drawn, None, 0.0))
     phase("watching the step, for the line that made it wrong")
     began = time.monotonic()
-    found = _looked(verdict, program, case, read_parts(directory).last, reference, **options)
+    run = read_parts(directory).last
+    found = _looked(verdict, program, case, run, reference, **options)
+    if isinstance(found, NoCulprit):
+        found = _updating(verdict.first_divergence, run) or found
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
         found = NoCulprit("what differs first is what each replica has for itself, and that is given")
     seconds = time.monotonic() - began
@@ -126,7 +130,7 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         unjoined = [line for client in read_parts(directory).last.clients for line in client.counters.unjoined]
         lines = [line for each in unjoined if (line := closure_culprit(each)) is not None]
         return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
-    if first is not None and first.observable == "metrics" and (line := _updating(first, read_parts(directory).last)):
+    if why is not None and why.rule == NOT_AGGREGATED and (line := _updating(first, read_parts(directory).last)):
         return verdict.seen(Looked(line, None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
@@ -141,11 +145,20 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     return verdict.seen(Looked(culprit, why_not, 0.0))
 
 
-def _updating(found: Finding, run: RunTrace) -> Culprit | None:
+def _updating(found: Finding | None, run: RunTrace) -> Culprit | None:
     """The line that updates a mean of Keras which is wrong, where the program does not report it."""
-    seen = None if found.step is None else seen_by_step(run).get(found.step)
-    mean = None if seen is None else next((each for each in seen.means if each.name == found.variable), None)
+    if found is None or any(step.metrics for step in run.clients[0].steps):
+        return None
+    mean = _mean(found, run)
     return None if mean is None else mean_culprit(mean, found)
+
+
+def _mean(found: Finding, run: RunTrace) -> MeanSeen | None:
+    """What replicas have added to a wrong metric, if it is a mean of Keras."""
+    if found.observable != "metrics" or found.step is None:
+        return None
+    seen = seen_by_step(run).get(found.step)
+    return None if seen is None else next((each for each in seen.means if each.name == found.variable), None)
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:
@@ -254,7 +267,10 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongR
     # What `strategy.run` gives to a client with one replica is a part too, and no PerReplica.
     apart = client.header.clients > 1 and client.header.local_replicas == 1
     record = client.final if step is None else next((each for each in client.steps if each.index == step), None)
-    named = {(finding.observable, finding.variable) for finding in verdict.findings if finding.step == step}
+    findings = [finding for finding in verdict.findings if finding.step == step]
+    for mean in filter(None, (_mean(finding, run) for finding in findings)):
+        yield WrongReport(Array.of(mean.parts[0].numpy()[0]), whole=False)
+    named = {(finding.observable, finding.variable) for finding in findings}
     for observable in {observable for observable, _ in named if observable in OBSERVABLES}:
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):

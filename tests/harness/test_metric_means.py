@@ -140,3 +140,42 @@ def test_a_mean_of_shares_is_found(
         assert verdict.explanation is not None
         assert verdict.explanation.rule == "metric_not_aggregated"
         assert {each.variable for each in verdict.findings} == {"loss"}
+
+
+_OWN = """
+import keras
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+
+class Explained(keras.metrics.Metric):
+    def __init__(self):
+        super().__init__(name="explained")
+        self.total = self.add_weight(name="total", initializer="zeros")
+        self.count = self.add_weight(name="count", initializer="zeros")
+
+    def update_state(self, y, output, sample_weight=None):
+        spread = tf.reduce_mean((y - tf.reduce_mean(y)) ** 2)  # guilty
+        self.total.assign_add(1.0 - tf.reduce_mean((y - output) ** 2) / spread)
+        self.count.assign_add(1.0)
+
+    def result(self):
+        return self.total / self.count
+
+x = tf.random.stateless_normal([48, 3], seed=[1, 2])
+with strategy.scope():
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss="mse", metrics=[Explained()])
+model.fit(x.numpy(), tf.reduce_sum(x, axis=1, keepdims=True).numpy(), batch_size=8, shuffle=False, verbose=0)
+"""
+
+
+@pytest.mark.full
+def test_the_line_is_that_which_makes_what_is_added_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a metric of the program's own, which `fit` updates; not the one that adds it."""
+    (tmp_path / "train.py").write_text(_OWN)
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=True, prove=False)
+    assert {each.law for each in verdict.findings} == {"metrics_match_reference"}, str(verdict)
+    assert verdict.culprit is not None
+    assert _OWN.splitlines()[verdict.culprit.line - 1].endswith("# guilty")

@@ -10,7 +10,7 @@ from harness.judging.explain._prediction import Predicting, check, evident, judg
 from harness.judging.explain._view import CaseView, Floats
 from harness.judging.explain.protocol import Attempt, Rule
 
-_ID = "metric_not_aggregated"
+NOT_AGGREGATED = "metric_not_aggregated"
 _OF_SHARES = (
     "Give the metric the losses of the examples. It takes the mean of what replicas give it, so that the share of a "
     "global sum has to be multiplied by strategy.num_replicas_in_sync before, and a mean must not be."
@@ -58,7 +58,7 @@ def _attempt(view: CaseView, step: int | None, name: str, text: str, predicted: 
     observed, truth = view.value("metrics", step, name), view.truth("metrics", step, name)
     when = "at the end" if step is None else f"at step {step}"
     return judged(
-        _ID,
+        NOT_AGGREGATED,
         f"The metric {name!r} is {_shown(observed)} {when} where {_shown(truth)} is right: {text}.",
         [replace(check(view, "metrics", step, name, predicted, gain), dtype="float32")],
     )
@@ -112,14 +112,14 @@ def _evidence(view: CaseView) -> Iterable[Attempt | None]:
         chance = view.replicas ** -float(len(values))
         if own and chance <= _CHANCE:
             yield evident(
-                _ID,
+                NOT_AGGREGATED,
                 f"The metric {name!r} is wrong {len(values)} times, and each time a whole number over the examples "
                 f"that the first replica has seen ({', '.join(str(counts[0]) for _, _, counts in values if counts)}); "
                 f"of fractions of all examples {chance:.2g} would be by chance. It seems to be one replica's value.",
             )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 70, _attempts, _evidence, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(NOT_AGGREGATED, 70, _attempts, _evidence, cure=_CURE),)
 
 
 # What one replica's value of a metric would be, and whether a value is a whole number or a fraction.
