@@ -236,7 +236,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     """What a call has given back that ran replicas and took no gradients: the numbers that are the same for all.
 
     `after` is the step before it, and `number` is 0 for the first such call after that. `name` is what the program
-    calls it. `apart` is, in a process that follows a run, why one replica cannot compute it.
+    calls it. `apart` is, in a process that follows a run, why one replica cannot compute it. A call that `trains` is
+    the step `after` itself.
     """
 
     after: int
@@ -245,6 +246,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     name: str
     values: tuple[Value, ...]
     apart: str | None = None
+    trains: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):

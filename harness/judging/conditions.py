@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
+from harness.judging.given_back import given_numbers
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.wording import first_ones
@@ -23,6 +24,7 @@ OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_stat
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
 REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
 PYTHON_STATE, PYTHON_ROWS = "python_state", "python_rows"
+GIVEN_BACK = "given_back"
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 SHUFFLED = "shuffle_before_shard"
@@ -49,7 +51,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         judgements: what the laws say of it.
     """
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_by_python(case.reference)]
-    found += [*_placed(case.run), *_unread(case.run)]
+    found += [*_placed(case.run), *_unread(case.run), *_given_back(case)]
     order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
@@ -164,6 +166,24 @@ def _unread(run: RunTrace) -> Iterator[Condition]:
     if names := dict.fromkeys(name for client in run.clients for name in client.counters.unread):
         which = shown([repr(name) for name in names])
         yield Condition(UNREAD, f"what {which} holds, of which each replica keeps its own until it is read")
+
+
+def _given_back(case: Case) -> Iterator[Condition]:
+    """What calls give back to the program that is not what one device gives, such as a loss that it prints.
+
+    A step that gives what a metric keeps gives another number at later calls, where one device has not seen all.
+    """
+    if case.interruption is not None:
+        return
+    replicas = case.run.header.replicas
+    for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
+        factor, first = given.factor(replicas), given.numbers[0].compared()
+        what = f"that what {given.called} gives back is"
+        if factor is None and of_steps and first.observed is not None and first.ratio > 1:
+            yield Condition(GIVEN_BACK, f"{what} {first.observed:.6g} where one device gets {first.expected:.6g}")
+        elif factor not in (None, 1.0):
+            times = f"{replicas} times" if factor == replicas else f"1/{replicas} of"
+            yield Condition(GIVEN_BACK, f"{what} {times} what one device gets")
 
 
 def shown(places: Sequence[str]) -> str:

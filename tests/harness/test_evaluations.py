@@ -1,25 +1,32 @@
-"""What evaluations give: compared where it is one number for all, and not one device's times the replicas."""
+"""What steps and evaluations give back: compared where it is one number for all; its scale is a condition."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 
+from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Value
+from harness.judging.conditions import conditions_of
+from harness.judging.interruption import Interruption
 from harness.judging.laws.evaluations_match_reference import LAW
 from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import DerivedTolerance
+from tests.harness._loop import LOOP
 
 _RIGHT = 0.75
 
 
-def _client(*numbers: float, task: str = "local:0", replicas: int = 1, apart: str | None = None) -> ClientTrace:
-    """One that was given these numbers by evaluations after its steps, one each."""
+def _client(
+    *numbers: float, task: str = "local:0", replicas: int = 1, apart: str | None = None, trains: bool = False
+) -> ClientTrace:
+    """One that was given these numbers by its steps, or by evaluations after them, one each."""
     header = Header(task, 0, "mirrored-2", replicas, replicas, 1, 20, follows=replicas == 1)
     evaluated = tuple(
-        Evaluated(after, 0, 0.0, "measured", (Value("result", (Array.of(number),)),), apart)
+        Evaluated(after, 0, 0.0, "measured", (Value("result", (Array.of(number),)),), apart, trains)
         for after, number in enumerate(numbers, start=1)
     )
     return ClientTrace(header, evaluated=evaluated)
@@ -58,6 +65,32 @@ def test_what_a_program_scales_each_time_is_not_compared(factor: float) -> None:
     assert (found.status, "scales" in found.reason) == ("not_judged", True)
 
 
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize(
+    ("numbers", "given"),
+    [
+        ((0.5, _RIGHT), None),
+        ((1.0, 2 * _RIGHT), "2 times what one device gets"),
+        ((0.25, _RIGHT / 2), "1/2 of what one device gets"),
+        ((0.3, _RIGHT), "0.3 where one device gets 0.5"),  # of an evaluation it is a finding
+        ((0.5, 2 * _RIGHT), None),  # a metric that has seen more than one device has
+    ],
+)
+def test_what_calls_give_back_otherwise_is_a_condition(
+    numbers: tuple[float, ...], given: str | None, trains: bool
+) -> None:
+    """A loss that is printed may be scaled by the replicas, or be that of one of them, in a right training."""
+    case = _case(_client(*numbers, replicas=2, trains=trains), reference=_client(0.5, _RIGHT, trains=trains))
+    _, found = conditions_of(case, [])
+    told = given is not None and (trains or "where" not in given)
+    assert [(each.code, each.text) for each in found] == (
+        [("given_back", f"that what measured gives back is {given}")] if told else []
+    )
+    assert LAW.concerns(case) is not trains
+    interruption = Interruption(1, case.run, 2, False, case.reference, "mirrored-2")
+    assert conditions_of(replace(case, interruption=interruption), [])[1] == ()
+
+
 def test_parts_of_workers_are_no_numbers_for_all() -> None:
     """Each has its own of the second one; of the first one both have been given the same, and it is wrong."""
     workers = [_client(0.6, number, task=f"worker:{k}") for k, number in enumerate((0.1, 0.2))]
@@ -73,3 +106,27 @@ def test_what_one_replica_cannot_compute_is_not_judged() -> None:
     assert LAW.concerns(case)
     assert not LAW.concerns(replace(case, follows=False))
     assert not LAW.concerns(_case(_client(0.1), reference=_client()))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ('strategy.reduce("MEAN", losses, axis=None)', "gives back is 1/2 of what one device gets"),
+        ("strategy.experimental_local_results(losses)[0]", "where one device gets"),
+        ("losses", None),
+    ],
+)
+def test_a_loss_that_is_printed_otherwise_is_a_condition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, told: str | None
+) -> None:
+    """It may be the mean of shares, or that of one replica; what each replica gives is said not to be seen."""
+    whole = 'strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)'
+    source = LOOP.replace(f"return {whole}", f"losses = strategy.run(step, args=batch)\n    return {given}")
+    (tmp_path / "train.py").write_text(source.replace("float(loss)", "loss"))
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert [each.code for each in verdict.conditions] == (["given_back"] if told else [])
+    assert told is None or told in verdict.conditions[0].text
+    assert any("numbers that a step gives back" in note for note in verdict.notes) is (told is None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from harness.evidence.trace import Array, Value
@@ -22,13 +23,30 @@ def values_of(result: Any) -> tuple[Value, ...]:
 
 def reports(result: Any) -> bool:
     """Whether a structure has a floating number in it, for all replicas or for each of them."""
+    return any(map(_is_floating, _parts(result)))
+
+
+def is_for_all(result: Any) -> bool:
+    """Whether each floating number in a structure is one for all replicas."""
     import tensorflow as tf
 
-    found = (
-        getattr(each, "values", (each,)) if isinstance(each, tf.distribute.DistributedValues) else (each,)
+    return not any(
+        isinstance(each, tf.distribute.DistributedValues) and any(map(_is_floating, each.values))
         for _, each in _flat(result)
     )
-    return any(isinstance(each, tf.Tensor) and each.dtype.is_floating for values in found for each in values)
+
+
+def _parts(result: Any) -> Iterator[Any]:
+    import tensorflow as tf
+
+    for _, each in _flat(result):
+        yield from each.values if isinstance(each, tf.distribute.DistributedValues) else (each,)
+
+
+def _is_floating(value: Any) -> bool:
+    import tensorflow as tf
+
+    return isinstance(value, tf.Tensor) and bool(value.dtype.is_floating)
 
 
 def _flat(result: Any, path: str = "") -> list[tuple[str, Any]]:

@@ -268,16 +268,17 @@ class Witness:
             values = first_values(gathered.registry.state(), gathered.reader)
             self._send(Start(now(), (*values, *gathered.memory()), gathered.number, self._calls))
 
-    def _evaluated(self, result: Any, name: str) -> None:
-        """Write what an evaluation has given back, as far as it is one number, or array, for all replicas."""
+    def _evaluated(self, result: Any, name: str, trains: bool) -> None:
+        """Write what a step or an evaluation has given back, as far as it is one number, or array, for all replicas."""
         gathered, (last, number) = self._gathered, self._evaluations
+        apart = gathered.apart if not trains or gathered.steps is None else gathered.steps.apart
         after = gathered.number - (gathered.made is None)  # it has been looked at if the program has reported since
-        number = number if last == after else 0
-        self._evaluations = (after, number + 1)
+        number = number if last == after and not trains else 0
+        self._evaluations = (after, number + (not trains))
         with gathered.silent():
             values = values_of(result)
         if values:
-            self._send(Evaluated(after, number, now(), name, values, gathered.apart))
+            self._send(Evaluated(after, number, now(), name, values, apart, trains))
 
     def _variables(self, step: StepSeen, index: int, *, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
-from harness.recording.witness._call_results import reports
+from harness.recording.witness._call_results import is_for_all, reports
 from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
 
@@ -58,13 +58,13 @@ def active(gathered: WitnessState) -> Iterator[None]:
                     elif gathered.was_by_hand and is_function:
                         gathered.by_hand.add(function)
             if was_step():
-                _note_unseen(gathered, function, result)
+                _see_result(gathered, function, result)
             if gathered.tapes and gathered.was_evaluation:
                 if is_function:
                     gathered.evaluating.add(function)
                 if (name := _name_of(function)) is not None:
                     with gathered.keeping():
-                        gathered.evaluated(result, name)
+                        gathered.evaluated(result, name, False)
             return result
 
         return call
@@ -84,14 +84,20 @@ def _same(function: Any) -> Any:
     return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
 
 
-def _note_unseen(gathered: WitnessState, function: Any, result: Any) -> None:
-    """Say what a step of the program's own gives back or keeps, and nobody compares."""
+def _see_result(gathered: WitnessState, function: Any, result: Any) -> None:
+    """Keep what a step of the program's own gives back for all replicas, or say that it is not seen.
+
+    Nor is it seen what metrics keep. Where a program reports by itself, what it means to tell is compared.
+    """
     gives, keeps = reports(result), not gathered.updates_metrics and gathered.registry.has_metrics
-    if not (gives or keeps) or _name_of(function) is None:
+    if not (gives or keeps) or (name := _name_of(function)) is None:
         return
     gathered.updates_metrics |= keeps
-    if gives:
+    if gives and (gathered.at_once or gathered.worker is not None or not is_for_all(result)):
         gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
+    elif gives and gathered.in_full and not gathered.reported:
+        with gathered.keeping():
+            gathered.evaluated(result, name, True)
 
 
 def _name_of(function: Any) -> str | None:

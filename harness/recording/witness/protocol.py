@@ -61,7 +61,8 @@ class WitnessState(Sight):
         by_hand: functions that were a step of a program which takes no gradients.
         evaluating: functions that run replicas and take no gradients, of a program that does elsewhere.
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
-        evaluated: calls this after such a call, with what it has given back and what it is called; set by the witness.
+        evaluated: calls this after such a call, or a step, with what it has given back, what it is called, and whether
+            it trains; set by the witness.
         training: functions that were a step when they were traced: when they are called again, no Python is run.
         eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, not
             where a tape is asked for gradients.
@@ -138,7 +139,7 @@ class WitnessState(Sight):
         self._eager_runs = 0
         self._ran = False
         self.apart: str | None = None
-        self.evaluated: Callable[[Any, str], None] = lambda given, name: None
+        self.evaluated: Callable[[Any, str, bool], None] = lambda given, name, trains: None
         self.computed = ComputedValues()
         self.drawn: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.switch.turn(on=self.in_full)
