@@ -37,6 +37,7 @@ from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.metric_not_aggregated import NOT_AGGREGATED
+from harness.judging.given_back import called
 from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.verdict import Verdict
@@ -155,10 +156,15 @@ def _updating(found: Finding | None, run: RunTrace) -> Culprit | None:
 
 def _mean(found: Finding, run: RunTrace) -> MeanSeen | None:
     """What replicas have added to a wrong metric, if it is a mean of Keras."""
-    if found.observable != "metrics" or found.step is None:
+    if found.step is None:
         return None
-    seen = seen_by_step(run).get(found.step)
-    return None if seen is None else next((each for each in seen.means if each.name == found.variable), None)
+    if found.observable == "evaluation":
+        calls = [each for each in run.clients[0].evaluated if each.after == found.step]
+        named = {called(each.name, mean.name): mean for each in calls for mean in each.means}
+    else:
+        seen = seen_by_step(run).get(found.step) if found.observable == "metrics" else None
+        named = {} if seen is None else {mean.name: mean for mean in seen.means}
+    return named.get(found.variable or "")
 
 
 def _is_given(found: Culprit, verdict: Verdict, reference: Reference) -> bool:

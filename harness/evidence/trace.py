@@ -237,7 +237,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
 
     `after` is the step before it, and `number` is 0 for the first such call after that. `name` is what the program
     calls it. `apart` is, in a process that follows a run, why one replica cannot compute it. A call that `trains` is
-    the step `after` itself.
+    the step `after` itself. `means` are those of Keras metrics that an evaluation has updated.
     """
 
     after: int
@@ -247,6 +247,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     values: tuple[Value, ...]
     apart: str | None = None
     trains: bool = False
+    means: tuple[MeanSeen, ...] = ()
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.comparing import Comparison, compare
+from harness.evidence.metric_means import with_metric_means
 from harness.evidence.observed import Observed, history
-from harness.evidence.trace import ClientTrace, Evaluated, RunTrace, Step
+from harness.evidence.trace import ClientTrace, Evaluated, RunTrace, Seen, Step
 from harness.judging.laws.protocol import Case
-from harness.judging.tolerance import Bound, DerivedTolerance, ExactTolerance, Tolerance
+from harness.judging.tolerance import Bound, DerivedTolerance, ExactTolerance
 
 _Key = tuple[int, int]
 _Calls = Mapping[_Key, Evaluated]
@@ -41,7 +42,7 @@ class GivenNumbers:
     @property
     def called(self) -> str:
         """Both, in words."""
-        return self.name if self.place == "result" else f"{self.name} at {self.place}"
+        return called(self.name, self.place)
 
     def factor(self, replicas: int) -> float | None:
         """Which multiple of one device's all are: itself, or by the number of replicas; None if they are none."""
@@ -49,34 +50,62 @@ class GivenNumbers:
         return next((each for each in factors if all(one.compared(each).ratio <= 1 for one in self.numbers)), None)
 
 
-def calls_of(run: RunTrace, *, steps: bool) -> dict[_Key, Evaluated]:
+def called(name: str, place: str) -> str:
+    """What of a call is meant, in words."""
+    return name if place == "result" else f"{name} at {place}"
+
+
+def calls_of(run: RunTrace, *, steps: bool) -> _Calls:
     """What its first client was given by steps, or else by evaluations; by the step before it and its number."""
     return _calls(run.clients[0], steps=steps)
 
 
 def given_numbers(case: Case, *, steps: bool) -> list[GivenNumbers]:
     """All that clients of the run have been given alike, by steps or else by evaluations, as far as one replica was."""
-    truth = {key: each for key, each in calls_of(case.reference, steps=steps).items() if each.apart is None}
-    numbers = {key: number for number, key in enumerate(truth, start=1)}
-    tolerance = _tolerance(case, numbers, steps=steps)
-    run = history(_as_run(case.run, _alike(case.run, steps=steps), numbers), "metrics")
-    reference = history(_as_run(case.reference, truth, numbers), "metrics")
-    found: dict[tuple[str, str], list[GivenNumber]] = {}
-    for key, number in numbers.items():
-        for place, expected in reference.get(number, {}).items():
-            given = run.get(number, {}).get(place)
-            if given is not None and given.array.shape == expected.array.shape:
-                bound = tolerance.bound("metrics", place, number)
-                one = GivenNumber(key[0], given, expected, bound)
-                found.setdefault((truth[key].name, place), []).append(one)
-    return [GivenNumbers(*named, tuple(each)) for named, each in found.items()]
+    truth = _computed(case, steps=steps)
+    references = [calls_of(each, steps=steps) for each in _references(case)]
+
+    def as_run(calls: _Calls) -> RunTrace:
+        found = (
+            Step(number, 0.0, metrics=calls[key].values) for number, key in enumerate(truth, start=1) if key in calls
+        )
+        return RunTrace((ClientTrace(case.run.header, tuple(found)),))
+
+    return _compared(case, truth, as_run(_alike(case.run, steps=steps)), list(map(as_run, references)))
 
 
-def _calls(client: ClientTrace, *, steps: bool) -> dict[_Key, Evaluated]:
+def means_of_evaluations(case: Case) -> list[GivenNumbers]:
+    """Means that Keras metrics keep of what replicas add in evaluations; `place` is the metric."""
+    truth = _computed(case, steps=False)
+
+    def as_step(number: int, call: Evaluated) -> Step:
+        return Step(number, 0.0, seen=Seen(number, 0.0, means=call.means))
+
+    def as_client(client: ClientTrace) -> ClientTrace:
+        calls = _calls(client, steps=False)
+        found = (as_step(number, calls[key]) for number, key in enumerate(truth, start=1) if key in calls)
+        return ClientTrace(client.header, tuple(found))
+
+    traces = [RunTrace(tuple(map(as_client, each.clients))) for each in (*_references(case), case.run)]
+    *references, run = with_metric_means(traces)
+    return _compared(case, truth, run, references)
+
+
+def _references(case: Case) -> tuple[RunTrace, ...]:
+    """The reference, and those that differ from it by noise."""
+    return (case.reference, *(case.tolerance.perturbed if isinstance(case.tolerance, DerivedTolerance) else ()))
+
+
+def _calls(client: ClientTrace, *, steps: bool) -> _Calls:
     return {(each.after, each.number): each for each in client.evaluated if each.trains is steps}
 
 
-def _alike(run: RunTrace, *, steps: bool) -> dict[_Key, Evaluated]:
+def _computed(case: Case, *, steps: bool) -> _Calls:
+    """Those of the reference that one replica can compute."""
+    return {key: each for key, each in calls_of(case.reference, steps=steps).items() if each.apart is None}
+
+
+def _alike(run: RunTrace, *, steps: bool) -> _Calls:
     """Those of which all clients were given the same: else each may have a part."""
     first, *others = (_calls(client, steps=steps) for client in run.clients)
     return {
@@ -86,17 +115,17 @@ def _alike(run: RunTrace, *, steps: bool) -> dict[_Key, Evaluated]:
     }
 
 
-def _as_run(run: RunTrace, calls: _Calls, numbers: Mapping[_Key, int]) -> RunTrace:
-    """Calls as steps of a run that report what they were given as metrics."""
-    found = tuple(
-        Step(index=number, at=0.0, metrics=calls[key].values) for key, number in numbers.items() if key in calls
-    )
-    return RunTrace((ClientTrace(run.header, found),))
-
-
-def _tolerance(case: Case, numbers: Mapping[_Key, int], *, steps: bool) -> Tolerance:
-    if not isinstance(case.tolerance, DerivedTolerance):
-        return ExactTolerance()
-    every = (case.tolerance.reference, *case.tolerance.perturbed)
-    truth, *perturbed = (_as_run(each, calls_of(each, steps=steps), numbers) for each in every)
-    return DerivedTolerance(truth, perturbed)
+def _compared(case: Case, truth: _Calls, run: RunTrace, references: Sequence[RunTrace]) -> list[GivenNumbers]:
+    """The metrics of runs whose steps are these calls, in their order."""
+    reference, *perturbed = references
+    derived = isinstance(case.tolerance, DerivedTolerance)
+    tolerance = DerivedTolerance(reference, perturbed) if derived else ExactTolerance()
+    ours, theirs = history(run, "metrics"), history(reference, "metrics")
+    found: dict[tuple[str, str], list[GivenNumber]] = {}
+    for number, ((step, _), call) in enumerate(truth.items(), start=1):
+        for place, expected in theirs.get(number, {}).items():
+            given = ours.get(number, {}).get(place)
+            if given is not None and given.array.shape == expected.array.shape:
+                one = GivenNumber(step, given, expected, tolerance.bound("metrics", place, number))
+                found.setdefault((call.name, place), []).append(one)
+    return [GivenNumbers(*named, tuple(each)) for named, each in found.items()]

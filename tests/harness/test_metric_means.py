@@ -142,6 +142,43 @@ def test_a_mean_of_shares_is_found(
         assert {each.variable for each in verdict.findings} == {"loss"}
 
 
+_EVALUATED = """
+@tf.function
+def evaluate(batches):
+    def measure(x, y):
+        losses = (tf.linalg.matvec(x, w) - y) ** 2
+        mean.update_state(ADDED)
+    for _ in tf.range(6):
+        strategy.run(measure, args=next(batches))
+
+mean.reset_state()
+evaluate(iter(strategy.experimental_distribute_dataset(dataset)))
+print(float(mean.result()))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("added", "right"), [("losses", True), ("tf.nn.compute_average_loss(losses, global_batch_size=8)", False)]
+)
+def test_so_is_a_mean_of_an_evaluation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str, right: bool
+) -> None:
+    """Which gives nothing back; what it adds in a loop is taken together."""
+    source = _SCRIPT.replace("KERAS", _KERAS["keras"]).replace("STRATEGY", "MirroredStrategy")
+    source = source.replace("ADDED", "losses") + _EVALUATED.replace("ADDED", added)
+    (tmp_path / "train.py").write_text(source)
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=not right, prove=False)
+    judged = {law.law: law.status for law in verdict.judgements}
+    assert judged["evaluations_match_reference"] == ("held" if right else "broken"), str(verdict)
+    assert judged["metrics_match_reference"] == "held"
+    assert not any("what Keras metrics keep" in note for note in verdict.notes)
+    if not right:
+        assert verdict.culprit is not None
+        assert source.splitlines()[verdict.culprit.line - 1].strip() == f"mean.update_state({added})"
+
+
 _OWN = """
 import keras
 import tensorflow as tf

@@ -114,10 +114,11 @@ def _facts(verdict: Facts, *, lined: bool) -> Iterator[str]:
 
 def _numbers(found: Finding) -> str:
     """`step 1: loss is 3.9, on one device 1.95 (rounding: 9e-06)`, or the finding's own words."""
-    of_element = found.observable == "loss" or found.index is not None
+    of_element = found.observable in ("loss", "evaluation") or found.index is not None
     if found.observed is None or found.expected is None or not (of_element and _compares(found)):
         return found.text
     step = "at the end" if found.step is None else f"step {found.step}"
+    step = f"after {step}" if found.observable == "evaluation" else step
     what = str(found.observable) if found.variable is None else f"{found.variable}{list(found.index or ()) or ''}"
     what = f"the metric {what!r}" if found.observable == "metrics" else what
     rounding = f" (rounding: {found.bound:.2g})" if found.bound else ""
@@ -130,13 +131,15 @@ def _said_of(found: Finding) -> str:
         return f"variable {found.variable!r} begins a step with another value than on one device"
     if not _compares(found):
         return found.text
+    if found.observable == "evaluation":
+        return f"{found.variable} is not what one device computes"
     what = "the loss" if found.observable == "loss" else f"{str(found.observable).removesuffix('s')} {found.variable!r}"
     return f"{what} is not what one device computes"
 
 
 def _compares(found: Finding) -> bool:
     """Whether it is one of a value with that of one device."""
-    return found.observable in OBSERVABLES and found.law.endswith("_reference")
+    return found.observable in (*OBSERVABLES, "evaluation") and found.law.endswith("_reference")
 
 
 # Which part of a line of source made an operation, by the syntax tree of its file.

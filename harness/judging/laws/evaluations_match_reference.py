@@ -6,7 +6,8 @@ choose by it: a mean of replicas' means, of which one has fewer examples, is ano
 
 from __future__ import annotations
 
-from harness.judging.given_back import calls_of, given_numbers
+from harness.evidence.comparing import Comparison
+from harness.judging.given_back import GivenNumber, GivenNumbers, calls_of, given_numbers, means_of_evaluations
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
@@ -28,23 +29,33 @@ class _EvaluationsMatchReference(Law):
         if all(each.apart is not None for each in truth):
             why = next(each.apart for each in truth)
             return not_judged(self.id, f"no evaluation can be computed by one replica: {why}")
-        found = given_numbers(case, steps=False)
-        scaled = [each for each in found if each.factor(case.run.header.replicas) not in (None, 1.0)]
+        given, means = given_numbers(case, steps=False), means_of_evaluations(case)
+        compared = [each for each in given if each.factor(case.run.header.replicas) in (None, 1.0)]
         findings, worst = [], 0.0
-        for given in found:
-            for one in () if given in scaled else given.numbers:
+        for each in (*compared, *means):
+            for one in each.numbers:
                 difference = one.compared()
                 worst = max(worst, difference.ratio)
                 if difference.ratio > 1:
-                    text = f"{given.called} after step {one.step}: {difference.text}"
-                    finding = Finding(self.id, text, step=one.step, observable="evaluation", variable=given.name)
-                    findings.append((finding, difference.ratio))
-        recorded, left_out = (sum(len(each.numbers) for each in those) for those in (found, scaled))
-        if recorded == left_out:
+                    findings.append((self._finding(each, one, difference), difference.ratio))
+        recorded, left = (sum(len(each.numbers) for each in (*those, *means)) for those in (given, compared))
+        if not left:
             nothing = "evaluations give nothing that is one number for all replicas"
-            return not_judged(self.id, "the program scales what evaluations give back" if scaled else nothing)
+            return not_judged(self.id, "the program scales what evaluations give back" if recorded else nothing)
         told = first_per_value(sorted(findings, key=lambda each: each[0].step or 0))
-        return judged(self.id, recorded - left_out, told, worst, recorded=recorded)
+        return judged(self.id, left, told, worst, recorded=recorded)
+
+    def _finding(self, given: GivenNumbers, one: GivenNumber, difference: Comparison) -> Finding:
+        return Finding(
+            law=self.id,
+            text=f"{given.called} after step {one.step}: {difference.text}",
+            step=one.step,
+            observable="evaluation",
+            variable=given.called,
+            observed=difference.observed,
+            expected=difference.expected,
+            bound=difference.bound,
+        )
 
 
 LAW = _EvaluationsMatchReference()

@@ -207,7 +207,7 @@ class Witness:
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
         gathered = self._gathered
-        kept = gathered.updates_metrics and "metrics" not in gathered.reported
+        kept = gathered.has_own_step and gathered.registry.has_metrics and "metrics" not in gathered.reported
         return (*gathered.unseen, *([_OF_METRICS] if kept else []))
 
     @property
@@ -248,8 +248,7 @@ class Witness:
             whole = seen
             with self._gathered.looking("what has passed in a step"):
                 columns, rows = _examples(step.events, self._gathered)
-                means = _means([each for each in step.events if each.kind == EVENT])
-                numbers = _numbers(step.events)
+                means, numbers = _means(step.events), _numbers(step.events)
                 whole = msgspec.structs.replace(seen, examples=rows, columns=columns, means=means, **numbers)
             self.observed += bool(whole.variables or whole.loss or whole.losses)
             self._send(whole)
@@ -277,8 +276,9 @@ class Witness:
         self._evaluations = (after, number + (not trains))
         with gathered.silent():
             values = values_of(result)
-        if values:
-            self._send(Evaluated(after, number, now(), name, values, apart, trains))
+        means = () if trains else _means(gathered.passed)
+        if values or means:
+            self._send(Evaluated(after, number, now(), name, values, apart, trains, means))
 
     def _variables(self, step: StepSeen, index: int, *, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf
@@ -368,7 +368,8 @@ def _numbers(events: list[Event]) -> dict[str, tuple[Value, ...]]:
 def _means(events: list[Event]) -> tuple[MeanSeen, ...]:
     """What every replica has added to each mean; in a loop, all together."""
     by_replica: dict[int, dict[int, tuple[Event, Any]]] = {}
-    for event in sorted(events, key=lambda each: (each.replica, each.site)):
+    added = (each for each in events if each.kind == EVENT)
+    for event in sorted(added, key=lambda each: (each.replica, each.site)):
         sites = by_replica.setdefault(event.replica, {})
         before = sites.get(event.site, (event, 0))[1]
         sites[event.site] = event, before + event.arrays[0]

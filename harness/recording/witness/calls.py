@@ -87,12 +87,12 @@ def _same(function: Any) -> Any:
 def _see_result(gathered: WitnessState, function: Any, result: Any) -> None:
     """Keep what a step of the program's own gives back for all replicas, or say that it is not seen.
 
-    Nor is it seen what metrics keep. Where a program reports by itself, what it means to tell is compared.
+    Where a program reports by itself, what it means to tell is compared.
     """
-    gives, keeps = reports(result), not gathered.updates_metrics and gathered.registry.has_metrics
-    if not (gives or keeps) or (name := _name_of(function)) is None:
+    gives = reports(result)
+    if (not gives and gathered.has_own_step) or (name := _name_of(function)) is None:
         return
-    gathered.updates_metrics |= keeps
+    gathered.has_own_step = True
     if gives and (gathered.at_once or gathered.worker is not None or not is_for_all(result)):
         gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
     elif gives and gathered.in_full and not gathered.reported:

@@ -84,6 +84,8 @@ class WitnessState(Sight):
             at once before each of them: what happens in between shows nowhere else.
         in_run: the call of `Strategy.run` that Python is in.
         computed: what calls have given back.
+        has_own_step: whether a function of the program's own is a step, and none of Keras.
+        passed: what has passed the seams in the call that has ended last.
         drawn: tensors that replicas have drawn, by their `id`.
     """
 
@@ -112,7 +114,8 @@ class WitnessState(Sight):
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.raised: dict[str, None] = {}
-        self.updates_metrics = False
+        self.has_own_step = False
+        self.passed: list[Event] = []
         self.overwritten: dict[str, None] = {}
         self.noted = ProgramNotes()
         self.memory: Callable[[], tuple[SeenVariable, ...]] = tuple
@@ -347,6 +350,7 @@ class WitnessState(Sight):
                     self.steps.end(self.registry.other_state, done=done, trained=self._trained)
             with self._lock:
                 events, self._events = self._events, []
+            self.passed = events
             if done and self._trained:
                 self.made = self._step(events)
                 self.made.span = span
