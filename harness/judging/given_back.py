@@ -12,7 +12,8 @@ from harness.evidence.trace import ClientTrace, Evaluated, RunTrace, Seen, Step
 from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import Bound, DerivedTolerance, ExactTolerance
 
-_Key = tuple[int, int]
+_Key = tuple[int, str, int]
+"""The step, the name of the call, and its number among those of this name after that step."""
 _Calls = Mapping[_Key, Evaluated]
 
 
@@ -56,7 +57,7 @@ def called(name: str, place: str) -> str:
 
 
 def calls_of(run: RunTrace, *, steps: bool) -> _Calls:
-    """What its first client was given by steps, or else by evaluations; by the step before it and its number."""
+    """What its first client was given by steps, or else by evaluations."""
     return _calls(run.clients[0], steps=steps)
 
 
@@ -97,7 +98,7 @@ def _references(case: Case) -> tuple[RunTrace, ...]:
 
 
 def _calls(client: ClientTrace, *, steps: bool) -> _Calls:
-    return {(each.after, each.number): each for each in client.evaluated if each.trains is steps}
+    return {(each.after, each.name, each.number): each for each in client.evaluated if each.trains is steps}
 
 
 def _computed(case: Case, *, steps: bool) -> _Calls:
@@ -122,10 +123,10 @@ def _compared(case: Case, truth: _Calls, run: RunTrace, references: Sequence[Run
     tolerance = DerivedTolerance(reference, perturbed) if derived else ExactTolerance()
     ours, theirs = history(run, "metrics"), history(reference, "metrics")
     found: dict[tuple[str, str], list[GivenNumber]] = {}
-    for number, ((step, _), call) in enumerate(truth.items(), start=1):
+    for number, ((step, name, _), _) in enumerate(truth.items(), start=1):
         for place, expected in theirs.get(number, {}).items():
             given = ours.get(number, {}).get(place)
             if given is not None and given.array.shape == expected.array.shape:
                 one = GivenNumber(step, given, expected, tolerance.bound("metrics", place, number))
-                found.setdefault((call.name, place), []).append(one)
+                found.setdefault((name, place), []).append(one)
     return [GivenNumbers(*named, tuple(each)) for named, each in found.items()]

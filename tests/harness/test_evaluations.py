@@ -110,23 +110,30 @@ def test_what_one_replica_cannot_compute_is_not_judged() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "read", "told"),
     [
-        ('strategy.reduce("MEAN", losses, axis=None)', "gives back is 1/2 of what one device gets"),
-        ("strategy.experimental_local_results(losses)[0]", "where one device gets"),
-        ("losses", None),
+        ('strategy.reduce("MEAN", losses, axis=None)', "train(batch)", "gives back is 1/2 of what one device gets"),
+        ("strategy.experimental_local_results(losses)[0]", "train(batch)", "where one device gets"),
+        ("losses", 'strategy.reduce("SUM", train(batch), axis=None)', ""),
+        (
+            "losses",
+            'strategy.reduce("MEAN", train(batch), axis=None)',
+            "at train.py:26 gives back is 1/2",
+        ),
+        ("losses", "train(batch)", None),
     ],
 )
 def test_a_loss_that_is_printed_otherwise_is_a_condition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, told: str | None
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, read: str, told: str | None
 ) -> None:
     """It may be the mean of shares, or that of one replica; what each replica gives is said not to be seen."""
     whole = 'strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)'
     source = LOOP.replace(f"return {whole}", f"losses = strategy.run(step, args=batch)\n    return {given}")
-    (tmp_path / "train.py").write_text(source.replace("float(loss)", "loss"))
+    source = source.replace("loss = train(batch)", f"loss = {read}").replace("float(loss)", "loss")
+    (tmp_path / "train.py").write_text(source)
     monkeypatch.chdir(tmp_path)
     verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
     assert verdict.outcome == "consistent", str(verdict)
     assert [each.code for each in verdict.conditions] == (["given_back"] if told else [])
-    assert told is None or told in verdict.conditions[0].text
+    assert not told or told in verdict.conditions[0].text
     assert any("numbers that a step gives back" in note for note in verdict.notes) is (told is None)

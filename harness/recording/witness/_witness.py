@@ -36,6 +36,7 @@ _HELD_MAX = 16
 that is killed loses those since; of a run in which that may be, all is kept of each step at once.
 """
 
+_OF_RESULTS = "whether numbers that a step gives back are right, such as a loss that is printed"
 _OF_METRICS = "whether what Keras metrics keep is right, such as a mean of losses that is printed"
 
 
@@ -86,7 +87,7 @@ class Witness:
         self._gathered.written = self._write
         self._gathered.started = self._start
         self._gathered.evaluated = self._evaluated
-        self._evaluations = (0, 0)
+        self._results: dict[str, tuple[int, int]] = {}
         self._gathered.is_quiet = lambda: noise is not None and noise.is_silent
         if keeps is not None:
             numbers = range(first_replica, first_replica + max(1, local_replicas))
@@ -207,8 +208,9 @@ class Witness:
     def unseen(self) -> tuple[str, ...]:
         """What could not be seen."""
         gathered = self._gathered
+        gives = [_OF_RESULTS] if gathered.gives_parts and not gathered.reduces else []
         kept = gathered.has_own_step and gathered.registry.has_metrics and "metrics" not in gathered.reported
-        return (*gathered.unseen, *([_OF_METRICS] if kept else []))
+        return (*gathered.unseen, *gives, *([_OF_METRICS] if kept else []))
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -269,11 +271,12 @@ class Witness:
 
     def _evaluated(self, result: Any, name: str, trains: bool) -> None:
         """Write what a step or an evaluation has given back, as far as it is one number, or array, for all replicas."""
-        gathered, (last, number) = self._gathered, self._evaluations
-        apart = gathered.apart if not trains or gathered.steps is None else gathered.steps.apart
+        gathered, (last, number) = self._gathered, self._results.get(name, (0, 0))
+        evaluates = gathered.was_evaluation or gathered.steps is None
+        apart = gathered.apart if evaluates or gathered.steps is None else gathered.steps.apart
         after = gathered.number - (gathered.made is None)  # it has been looked at if the program has reported since
-        number = number if last == after and not trains else 0
-        self._evaluations = (after, number + (not trains))
+        number = number if last == after else 0
+        self._results[name] = after, number + 1
         with gathered.silent():
             values = values_of(result)
         means = () if trains else _means(gathered.passed)

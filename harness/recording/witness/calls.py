@@ -94,7 +94,7 @@ def _see_result(gathered: WitnessState, function: Any, result: Any) -> None:
         return
     gathered.has_own_step = True
     if gives and (gathered.at_once or gathered.worker is not None or not is_for_all(result)):
-        gathered.note("whether numbers that a step gives back are right, such as a loss that is printed")
+        gathered.gives_parts = True
     elif gives and gathered.in_full and not gathered.reported:
         with gathered.keeping():
             gathered.evaluated(result, name, True)

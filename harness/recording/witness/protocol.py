@@ -85,6 +85,8 @@ class WitnessState(Sight):
         in_run: the call of `Strategy.run` that Python is in.
         computed: what calls have given back.
         has_own_step: whether a function of the program's own is a step, and none of Keras.
+        gives_parts: whether such a step has given back numbers that each replica has for itself.
+        reduces: whether the program has reduced numbers of replicas itself, outside of all calls.
         passed: what has passed the seams in the call that has ended last.
         drawn: tensors that replicas have drawn, by their `id`.
     """
@@ -114,7 +116,7 @@ class WitnessState(Sight):
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.raised: dict[str, None] = {}
-        self.has_own_step = False
+        self.has_own_step = self.gives_parts = self.reduces = False
         self.passed: list[Event] = []
         self.overwritten: dict[str, None] = {}
         self.noted = ProgramNotes()
