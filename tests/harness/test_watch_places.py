@@ -11,7 +11,7 @@ from harness.recording import noise
 from harness.recording.watch.makers import Makers
 from harness.recording.watch.places import AROUND
 
-_REPLACED = {"original", "next_creator"}
+_REPLACED = {"original", "next_creator", "differentiate"}
 
 
 def _own(function: ast.FunctionDef) -> Iterator[ast.AST]:

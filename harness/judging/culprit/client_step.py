@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
+TAPE = "gradient_tape/"
 ARRIVED = ("Input", "Placeholder")
 """What is in a graph and was made elsewhere."""
 
@@ -47,6 +48,7 @@ class ClientStep:
         self._ran = {op.graph for op in watched.ops if any(tensor in self._taken for tensor in op.outputs)}
         self._arrays: dict[int, list[np.ndarray[Any, Any]]] = {}
         self._groups: dict[tuple[str, int], dict[_Group, list[Op]]] = {}
+        self._named: dict[tuple[str, int], dict[str, Op]] = {}
 
     def producer(self, tensor: int) -> Op | None:
         """The operation that gave a tensor."""
@@ -150,6 +152,28 @@ class ClientStep:
         """Every replica and copy, and what is outside of them."""
         return tuple(sorted({(op.zone, op.index) for op in self.watched.ops}))
 
+    def forward_of(self, op: Op) -> Op | None:
+        """The operation of whose gradient another one is a part; None where that cannot be told.
+
+        A gradient is made by whoever asks for it, which in Keras's `fit` is Keras: the line to mend is the
+        differentiated operation's. TensorFlow names what it makes for the gradient of `loss/truediv`
+        `gradient_tape/loss/truediv/...`, by the scope that this has opened. Of one that opens none, such as `Mean`, the
+        gradient stands in the scope around it, where it may bear the name of another one, which is not taken for it.
+        """
+        if TAPE not in op.name:
+            return None
+        named = self._forwards(op.zone, op.index)
+        scope = op.name.replace(TAPE, "").rpartition("/")[0]
+        while scope and scope not in named:
+            scope = scope.rpartition("/")[0]
+        return named.get(scope)
+
+    def _forwards(self, zone: str, index: int) -> dict[str, Op]:
+        """By their names the operations of a place that compute no gradients."""
+        if (zone, index) not in self._named:
+            self._named[zone, index] = {op.name: op for op in self._in(zone, index) if not op.differentiates}
+        return self._named[zone, index]
+
     def groups(self, zone: str, index: int) -> dict[_Group, list[Op]]:
         """The operations that ran in a place by the lines that they belong to, in the order in which they were made."""
         if (known := self._groups.get((zone, index))) is not None:
@@ -193,11 +217,42 @@ def assigns(op: Op) -> bool:
 
 
 def matched(reference: ClientStep, side: ClientStep, zone: str, index: int) -> dict[int, int]:
-    """Which operation of a place is which of the reference's, by their numbers: the reference's first."""
+    """Which operation of a place is which of the reference's, by their numbers: the reference's first.
+
+    A tape differentiates in an order that follows from all that was made. What it makes for one operation belongs to
+    what it makes for the same one in the reference.
+    """
     theirs = reference.groups(zone, 0)
     found: dict[int, int] = {}
     for group, ops in side.groups(zone, index).items():
-        found.update((one.number, other.number) for one, other in _in_order(theirs.get(group, ()), ops))
+        there = theirs.get(group, ())
+        found.update(_numbers(*(_of_tape(each, gradients=False) for each in (there, ops))))
+    numbers, own_numbers = {own: number for number, own in found.items()}, dict(zip(found, found, strict=True))
+    for group, ops in side.groups(zone, index).items():
+        made, own = (_of_tape(each, gradients=True) for each in (theirs.get(group, ()), ops))
+        if [op.type for op in made] == [op.type for op in own]:
+            found.update(_numbers(made, own))
+            continue
+        by_forward = _by_forward(reference, made, own_numbers)
+        for forward, each in _by_forward(side, own, numbers).items():
+            found.update(_numbers(by_forward.get(forward, ()), each))
+    return found
+
+
+def _of_tape(ops: Sequence[Op], *, gradients: bool) -> list[Op]:
+    return [op for op in ops if op.differentiates is gradients]
+
+
+def _numbers(theirs: Sequence[Op], ours: Sequence[Op]) -> Iterator[tuple[int, int]]:
+    return ((one.number, other.number) for one, other in _in_order(theirs, ours))
+
+
+def _by_forward(side: ClientStep, ops: Sequence[Op], numbers: Mapping[int, int]) -> dict[int | None, list[Op]]:
+    """Gradients by the operation that they are of: by the number that it is given, or less than 0 without one."""
+    found: dict[int | None, list[Op]] = defaultdict(list)
+    for op in ops:
+        forward = side.forward_of(op)
+        found[None if forward is None else numbers.get(forward.number, -forward.number)].append(op)
     return found
 
 
@@ -206,5 +261,19 @@ def _in_order(theirs: Sequence[Op], ours: Sequence[Op]) -> list[tuple[Op, Op]]:
     types, wanted = [op.type for op in ours], [op.type for op in theirs]
     if types == wanted:
         return list(zip(theirs, ours, strict=True))
+    (made, arrived), (own, own_arrived) = _by_arrival(theirs), _by_arrival(ours)
+    if [op.type for op in made] == [op.type for op in own]:  # where noise is added, a value seems to arrive
+        both = [place for place, there in arrived.items() if len(there) == len(own_arrived.get(place, ()))]
+        pairs = [pair for place in both for pair in zip(arrived[place], own_arrived[place], strict=True)]
+        return [*zip(made, own, strict=True), *pairs]
     blocks = SequenceMatcher(None, wanted, types, autojunk=False).get_matching_blocks()
     return [(theirs[block.a + i], ours[block.b + i]) for block in blocks for i in range(block.size)]
+
+
+def _by_arrival(ops: Sequence[Op]) -> tuple[list[Op], dict[int, list[Op]]]:
+    """Those that compute, and by how many of them come before those that only say that a value arrives."""
+    made: list[Op] = []
+    arrived: dict[int, list[Op]] = defaultdict(list)
+    for op in ops:
+        (arrived[len(made)] if op.type in ARRIVED else made).append(op)
+    return made, arrived

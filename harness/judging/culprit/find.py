@@ -126,7 +126,7 @@ def first_broken(
 
 def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> WrongOperation:
     """A mistake in what is differentiated is one in the gradient too; the line to mend is the former's."""
-    forward = _forward_of(aligned, first.node)
+    forward = aligned.sides[first.node.client].forward_of(aligned.op(first.node))
     ways = [(first.mode, aligned.sides[0].watched.targets)]
     ways += [(mode, forward.outputs) for mode in (first.mode, *Mode) if forward is not None]
     # A loss that a right regularizer was added to is in no relation, though what was added up is.
@@ -326,33 +326,3 @@ def _separate_statistics(aligned: Alignment) -> OperationNode | None:
                 given.setdefault(op.variable, set()).add(values)
                 found.setdefault(op.variable, node)
     return next((node for name, node in found.items() if len(given[name]) > 1), None)
-
-
-# From an operation of a gradient to the one that is differentiated there, by the names that TensorFlow gives them.
-#
-# A gradient is made by whoever asks for it, which in Keras's `fit` is Keras: the line to mend is the differentiated
-# operation's. TensorFlow names what it makes for the gradient of `loss/truediv` `gradient_tape/loss/truediv/...`, by
-# the scope that this has opened. Of one that opens none, such as `Mean`, the gradient stands in the scope around it,
-# where it may bear the name of another one, which is not taken for it.
-
-
-_TAPE = "gradient_tape/"
-
-
-def _forward_of(aligned: Alignment, node: OperationNode) -> Op | None:
-    """The operation of whose gradient another one is a part; None where that cannot be told."""
-    op = aligned.op(node)
-    if _TAPE not in op.name:
-        return None
-    place = (op.zone, op.index)
-    named = {
-        other.name: other
-        for other in aligned.sides[node.client].watched.ops
-        if not other.differentiates and (other.zone, other.index) == place
-    }
-    scope = op.name.replace(_TAPE, "").rpartition("/")[0]
-    while scope:
-        if scope in named:
-            return named[scope]
-        scope = scope.rpartition("/")[0]
-    return None

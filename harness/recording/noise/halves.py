@@ -59,15 +59,20 @@ def _measuring(source: NoiseSource) -> Callable[[Callable[..., Any]], Callable[.
             if source.is_silent or gradient.dtype not in (tf.float16, tf.bfloat16):
                 return found
             with source.silent():
-                exact = differentiate(_Wide(op), tf.cast(gradient, tf.float32))
                 return [
                     each if each is None or each is gradient else _moved(source, each, wide)
-                    for each, wide in zip(found, exact, strict=True)
+                    for each, wide in zip(found, _exact(differentiate, op, gradient), strict=True)
                 ]
 
         return measuring
 
     return around
+
+
+def _exact(function: Callable[..., Any], op: Any, gradient: Any) -> Any:
+    import tensorflow as tf
+
+    return function(_Wide(op), tf.cast(gradient, tf.float32))
 
 
 def _moved(source: NoiseSource, gradient: Any, exact: Any) -> Any:

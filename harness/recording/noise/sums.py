@@ -21,7 +21,7 @@ numbers are whole, that is so where all the terms are.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -51,8 +51,6 @@ def active(source: NoiseSource) -> Iterator[None]:
 
 
 def _summing(source: NoiseSource, *, mean: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    import tensorflow as tf
-
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def summed(terms: Any = None, *args: Any, **options: Any) -> Any:
             if terms is None:  # given by name
@@ -61,10 +59,8 @@ def _summing(source: NoiseSource, *, mean: bool) -> Callable[[Callable[..., Any]
             if source.is_silent or not eps_of(found.dtype.name) or (mean and found.dtype.size >= 4):
                 return found
             with source.silent():
-                terms = tf.convert_to_tensor(terms, found.dtype)
-                squares = tf.square(_wide(terms))
-                count = _count(terms, found)
-                return _perturbed(source, found, lambda: original(squares, *args, **options), count, [terms], mean=mean)
+                count = partial(_count, found)
+                return _perturbed(source, found, lambda each: original(each, *args, **options), count, terms, mean=mean)
 
         return summed
 
@@ -73,7 +69,6 @@ def _summing(source: NoiseSource, *, mean: bool) -> Callable[[Callable[..., Any]
 
 def _multiplying(source: NoiseSource, original: Callable[..., Any]) -> Callable[..., Any]:
     """The product of matrices by which TensorFlow differentiates one with a vector."""
-    import tensorflow as tf
 
     def multiplied(a: Any, b: Any, *args: Any, **options: Any) -> Any:
         found = original(a, b, *args, **options)
@@ -81,10 +76,8 @@ def _multiplying(source: NoiseSource, original: Callable[..., Any]) -> Callable[
         if source.is_silent or not differentiates or 1 not in found.shape or not eps_of(found.dtype.name):
             return found
         with source.silent():
-            axis = 0 if options.get("transpose_a") else 1
-            count = tf.shape(a)[axis] if a.shape[axis] is None else float(a.shape[axis])
-            squares = tf.square(_wide(a)), tf.square(_wide(b))
-            return _perturbed(source, found, lambda: original(*squares, *args, **options), count, [a, b])
+            count = partial(_size, axis=0 if options.get("transpose_a") else 1)
+            return _perturbed(source, found, lambda *each: original(*each, *args, **options), count, a, b)
 
     return multiplied
 
@@ -97,18 +90,25 @@ def _wide(terms: Any) -> Any:
 
 
 def _perturbed(
-    source: NoiseSource, found: Any, again: Callable[[], Any], count: Any, terms: Sequence[Any], *, mean: bool = False
+    source: NoiseSource,
+    found: Any,
+    again: Callable[..., Any],
+    count_of: Callable[[Any], Any],
+    *given: Any,
+    mean: bool = False,
 ) -> Any:
-    """A sum, or a mean, of so many terms, with noise; `again` makes the same of their squares.
+    """A sum, or a mean, with noise, of as many terms as `count_of` says; `again` makes the same of their squares.
 
     There are hundreds of sums in a large model, so that as little as possible is left to ops, and none is added where
     nothing is summed.
     """
     import tensorflow as tf
 
+    terms = [tf.convert_to_tensor(each, found.dtype) for each in given]
+    count = count_of(terms[0])
     if isinstance(count, float) and count <= 1:
         return found
-    size = tf.sqrt(again())
+    size = tf.sqrt(again(*(tf.square(_wide(each)) for each in terms)))
     wide = size.dtype
     if not isinstance(count, float):
         count = tf.cast(count, wide)
@@ -123,7 +123,14 @@ def _perturbed(
     return found + tf.stop_gradient(tf.where(counted, tf.zeros([], found.dtype), noise))
 
 
-def _count(terms: Any, found: Any) -> Any:
+def _size(terms: Any, axis: int) -> Any:
+    """Of one axis: a number, or a tensor where that is known only later."""
+    import tensorflow as tf
+
+    return tf.shape(terms)[axis] if terms.shape[axis] is None else float(terms.shape[axis])
+
+
+def _count(found: Any, terms: Any) -> Any:
     """How many terms a sum has: a number, or a tensor where that is known only later."""
     import tensorflow as tf
 

@@ -28,8 +28,8 @@ _DIFFERENTIATING = ("backprop.py", "gradients_util.py", "imperative_grad.py")
 _CONVERTED = "__autograph_generated_file"
 # Functions of the noise that call those of TensorFlow which they stand for; all others make operations of their own.
 AROUND = (
-    *("assign", "call", "cast", "create", "creator", "execute", "gradient", "multiplied", "reduce", "reduce_to"),
-    *("scan", "summed"),
+    *("assign", "call", "cast", "create", "creator", "execute", "gradient", "measuring", "multiplied", "noting"),
+    *("reduce", "reduce_to", "scan", "summed"),
 )
 
 BY_BATCHES = "lockstep_by_batches"

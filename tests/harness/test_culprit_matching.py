@@ -1,0 +1,56 @@
+"""Which operation of a run, or of a rerun with noise, is which of the reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.evidence.trace import Array
+from harness.evidence.watched_step import REPLICA, Frame, Op, TensorValue, WatchedStep, digest_of
+from harness.judging.culprit.client_step import ClientStep, matched
+
+_FORWARD = (("Mul", "mul"), ("RealDiv", "truediv"), ("RealDiv", "truediv_1"))
+_BACK = (("RealDiv", "gradient_tape/truediv_1/RealDiv"), ("Mul", "gradient_tape/truediv_1/mul"))
+_BACK_2 = (("RealDiv", "gradient_tape/truediv/RealDiv"), ("Neg", "gradient_tape/truediv/Neg"))
+
+
+def _side(made: Sequence[tuple[str, str]]) -> ClientStep:
+    """A step whose operations, by type and name, are made at one line; those that a tape makes at the next one."""
+    frames = tuple(Frame("train.py", line, "step", own=True) for line in (1, 2))
+    ops = []
+    for number, (kind, name) in enumerate(made, start=1):
+        backward = name.startswith("gradient_tape/")
+        ops.append(Op(number, kind, name, REPLICA, 0, (backward,), backward, (), (number,), differentiates=backward))
+    value = Array.of(0.0)
+    values = tuple(TensorValue(op.number, value, digest_of(value)) for op in ops)  # each was carried out
+    step = WatchedStep("local:0", 1, 1, frames=frames, ops=tuple(ops), values=values, variables=(), targets=())
+    return ClientStep(step)
+
+
+def _pairs(theirs: Sequence[tuple[str, str]], ours: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The names of those that are taken for the same."""
+    found = matched(_side(theirs), _side(ours), REPLICA, 0)
+    return sorted((theirs[one - 1][1], ours[other - 1][1]) for one, other in found.items())
+
+
+def test_gradients_are_matched_by_what_they_are_of() -> None:
+    """A tape makes them in an order that follows from all that was made; names have other numbers then."""
+    theirs = [*_FORWARD, *_BACK, *_BACK_2]
+    ours = [*_FORWARD[:1], ("RealDiv", "truediv_5"), *_FORWARD[2:], *_BACK_2, *_BACK]
+    ours = [(kind, name.replace("truediv/", "truediv_5/")) for kind, name in ours]
+    renamed = {name: name.replace("truediv/", "truediv_5/") for _, name in theirs} | {"truediv": "truediv_5"}
+    assert _pairs(theirs, ours) == sorted(renamed.items())
+
+
+def test_a_gradient_of_what_the_reference_has_not_is_none_of_its() -> None:
+    """Its number may be that of another operation of the reference's."""
+    theirs = [*_FORWARD[1:], *_BACK, *_BACK_2]
+    ours = [("Mul", "mul"), *_FORWARD[1:], ("RealDiv", "gradient_tape/mul/RealDiv"), *_BACK_2, *_BACK]
+    assert _pairs(theirs, ours) == sorted((name, name) for _, name in theirs)
+
+
+def test_what_arrives_from_noise_makes_no_difference() -> None:
+    """It adds one before the second operation, and what follows looks like the beginning."""
+    products = [("Mul", "mul"), ("Mul", "mul_1"), ("Mul", "mul_2")]
+    theirs = [("Input", "a"), *products]
+    ours = [("Input", "a"), products[0], ("Input", "noise"), *products[1:]]
+    assert _pairs(theirs, ours) == sorted((name, name) for _, name in theirs)
