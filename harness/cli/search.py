@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -145,10 +146,9 @@ def search(program: str, **options: Any) -> int:
 def _search(program: str, options: dict[str, Any]) -> int:
     from harness.cli._search_runs import check_jobs
     from harness.running.machine_files import on_machines
-    from harness.search.corpus import Corpus, read_corpus, write_corpus
+    from harness.search.corpus import Corpus, name_of_corpus, read_corpus, write_corpus
     from harness.search.plan_strategy import Space
     from harness.search.profiles import choose_kinds, profile_of
-    from harness.search.pytest_file import name_of_test
     from harness.search.venue import room_of
     from harness.subject.machines import Over
     from harness.subject.strategies import strategy_case
@@ -168,11 +168,13 @@ def _search(program: str, options: dict[str, Any]) -> int:
             topology, subject.steps, kinds, drawn_by, options["chaos"], faults_max=options["faults"], room=room
         )
 
-        folder, name = options["corpus"], name_of_test(program, case.name)
+        folder, name = options["corpus"], name_of_corpus(program, case.name)
         corpus = Corpus() if folder is None else read_corpus(folder, name)
         page = None if options["html"] is None else _Page()
         searching = _searching(subject, space, options, began, acceptance, corpus, page, crew)
         interrupted, seconds = False, 0.0
+        if folder is not None:
+            searching.learned = functools.partial(write_corpus, folder, name, corpus)
         try:
             # What is wrong without any fault would be found by any plan, and shrunk to one that says nothing.
             undisturbed = subject.run(FaultPlan())
@@ -189,8 +191,6 @@ def _search(program: str, options: dict[str, Any]) -> int:
         except KeyboardInterrupt:
             interrupted = True
             click.echo("interrupted; what was found so far:", err=True)
-        if folder is not None:
-            write_corpus(folder, name, corpus)
     return _reported(program, options, subject, searching, seconds, page, interrupted=interrupted)
 
 

@@ -6,6 +6,7 @@ cluster of its own; in one under faults every incarnation of a task leaves a tra
 
 from __future__ import annotations
 
+import fnmatch
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -25,6 +26,10 @@ from harness.evidence.witness_values import with_steps
 TRACES = "traces"
 INTERRUPTED = "interrupted"
 _KILLED = "killed.json"
+_OF_TENSORBOARD = "events.out.tfevents.*"
+"""Files that nothing is restored from."""
+_TICK = 0.02
+"""Seconds: the times of files are those of the kernel's last tick."""
 
 
 @dataclass(frozen=True)
@@ -227,8 +232,12 @@ def _saved(incarnations: Sequence[_Incarnation], operations: Mapping[str, float]
     def is_saved(name: str, written: float) -> bool:
         # The time of a file is that of the kernel's last tick, which may be before the step that it was written after.
         at = max(written, operations.get(name, written))
-        # What a process wrote after its last recorded step may be the half of a save, also when others have come since.
         writer = next((found for found in reversed(earlier) if found.began <= at), None)
-        return writer is not None and any(at < step.at for step in writer.trace.steps)
+        if writer is None or not writer.trace.steps or fnmatch.fnmatch(Path(name).name, _OF_TENSORBOARD):
+            return False
+        # What a process wrote after its last recorded step may be the half of a save, also when others have come since;
+        # and before its first one it had nothing of its own to save, so that this is a configuration, or names it.
+        first = writer.trace.steps[0].at - (0.0 if name in operations else _TICK)
+        return first <= at < writer.trace.steps[-1].at
 
     return tuple(name for name, at in last.files.items() if is_saved(name, at))

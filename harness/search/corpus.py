@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +15,7 @@ from harness.search.situations import Coverage, Point, State
 from simulator import FaultPlan, UsageError
 
 _PLANS_MAX = 200
+_DIGITS = 6
 
 
 @dataclass
@@ -43,6 +46,14 @@ class _Kept(msgspec.Struct, frozen=True):
     failing: list[dict[str, Any]]
 
 
+def name_of_corpus(program: str, strategy: str) -> str:
+    """A name for what is known of `FILE.py:FUNCTION` under a strategy, which no other file or function has."""
+    file, _, function = program.rpartition(":")
+    place = hashlib.sha256(os.path.relpath(file).encode()).hexdigest()[:_DIGITS]
+    words = f"{Path(file).stem}_{function}_{strategy}_{place}"
+    return "".join(letter if letter.isalnum() else "_" for letter in words)
+
+
 def read_corpus(folder: Path, name: str) -> Corpus:
     """What `write_corpus` has left under this name; nothing known where it has left nothing.
 
@@ -62,7 +73,7 @@ def read_corpus(folder: Path, name: str) -> Corpus:
 
 
 def write_corpus(folder: Path, name: str, corpus: Corpus) -> None:
-    """Keep it as `NAME.json`, and a page of what was reached as `NAME.md`."""
+    """Keep it as `NAME.json`, whole whatever ends the search, and a page of what was reached as `NAME.md`."""
     folder.mkdir(parents=True, exist_ok=True)
     coverage = corpus.coverage
     kept = _Kept(
@@ -73,7 +84,9 @@ def write_corpus(folder: Path, name: str, corpus: Corpus) -> None:
         [plan.to_mapping() for plan in corpus.plans[-_PLANS_MAX:]],
         [plan.to_mapping() for plan in corpus.failing],
     )
-    (folder / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
+    new = folder / f"{name}.new"
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(kept)) + b"\n")
+    new.replace(folder / f"{name}.json")
     (folder / f"{name}.md").write_text(_page(name, coverage))
 
 

@@ -28,6 +28,8 @@ _PLAINEST = "kill"
 _OTHER_KINDS_EACH = 3
 # Where a point was aimed at so often and never met, it does not come.
 _TRIES_MAX = 2
+# A kind of fault that never struck in so many plans has nothing to strike here, such as a file of TensorFlow's.
+_BLANKS_MAX = 4
 # So many of the latest plans with something new are mutated; after so many that were there before, there are no others.
 _CORPUS_MAX, _BARREN_MAX = 16, 50
 _OF_TRIGGERS = (*TRIGGERS, "nth", "incarnation", "until", "of", "id")
@@ -58,6 +60,8 @@ class Steering:
     _missed: Counter[Point] = field(default_factory=Counter)
     _chain: tuple[Point, ...] = ()
     _chains: dict[str, tuple[Point, ...]] = field(default_factory=dict)
+    _drawn: Counter[str] = field(default_factory=Counter)
+    _strikes: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._random = random.Random(self.seed)
@@ -99,6 +103,9 @@ class Steering:
                 self._missed[aimed] += 1
                 if not aimed.incarnation and self._missed[aimed] < _TRIES_MAX:
                     self._left.append(aimed)
+        for fault, struck in zip(plan.faults, outcome.struck, strict=False):
+            self._drawn[fault.kind] += 1
+            self._strikes[fault.kind] += struck
         self._later |= dict.fromkeys(
             dataclasses.replace(each, incarnation=1) for each in shown.passed if each.incarnation
         )
@@ -183,23 +190,51 @@ class Steering:
     # -- other kinds, and what comes after all that
 
     def _other_kinds(self) -> Iterator[FaultPlan]:
-        """One fault of each other kind in turn, at a situation; without an end."""
+        """One fault of each other kind in turn, at a situation; without an end.
+
+        Each second one of those that end no task is followed by a kill: what went on as if nothing had been is met by
+        who begins with what was left.
+        """
         kinds = [kind for kind in self.space.kinds if kind != _PLAINEST]
+        drawn: Counter[str] = Counter()
         for kind in _in_turn(kinds) if kinds and self._places else ():
+            if kind in (blank := self._blank):
+                if blank.issuperset(kinds):
+                    return
+                continue
             alone = dataclasses.replace(self.space, kinds=(kind,), faults_max=1)
             (fault,) = draw_plans(alone, self._random.getrandbits(32), 2)[-1].faults
             point = self._random.choice(list(self._places))
             faults = [_moved(fault, point)]
-            if fault.may_end_run and self._kills and self.space.faults_max > 1:
-                # Who has damaged a file that nobody reads again has done nothing.
-                faults.append(_killed(point))
+            drawn[kind] += 1
+            if self._kills and self.space.faults_max > 1:
+                if fault.may_end_run:
+                    # Who has damaged a file that nobody reads again has done nothing.
+                    faults.append(_killed(point))
+                elif not (drawn[kind] % 2 or _ends_task(all_kinds()[kind]) or all_kinds()[kind].of_machines):
+                    faults.append(_killed(self._after(point)))
             yield self._plan(faults)
+
+    @property
+    def _blank(self) -> set[str]:
+        """The kinds that have nothing to strike here, while there are others."""
+        found = {kind for kind, count in self._drawn.items() if count >= _BLANKS_MAX and not self._strikes[kind]}
+        return found if found < set(self.space.kinds) else set()
+
+    def _after(self, point: Point) -> Point:
+        """One of the situations of the same task that come next, if there is one."""
+        places = list(self._places)
+        later = [each for each in places[places.index(point) + 1 :] if each.task == point.task]
+        return self._random.choice(later[:_ALIKE] or [point])
 
     def _may_show(self, plan: FaultPlan) -> bool:
         """Whether a drawn plan is more than one kill of one task, and waits for nothing that no task passes."""
         gates = {point.gate for point in (*self._places, *self._later)}
         alone = len(plan.faults) == 1 and plan.faults[0].kind == _PLAINEST and len(plan.faults[0].of or ()) == 1
-        return not alone and all(fault.gate is None or fault.step == 0 or fault.gate in gates for fault in plan.faults)
+        blank = self._blank.intersection(fault.kind for fault in plan.faults)
+        return not (alone or blank) and all(
+            fault.gate is None or fault.step == 0 or fault.gate in gates for fault in plan.faults
+        )
 
     def _mutated(self) -> FaultPlan | None:
         """A plan after which the job was in a state that was new, with one fault at another situation."""
@@ -223,13 +258,21 @@ def _killed(point: Point) -> Fault:
     return FaultPlan.from_mapping({"fault": [table]}).faults[0]
 
 
+def _ends_task(kind: type[Fault]) -> bool:
+    return any(field.name == "restart" for field in fields_of(kind))
+
+
 def _may_react(kind: type[Fault]) -> bool:
     return any(field.name == "grace" for field in fields_of(kind))
 
 
+def _leaves_something(kind: type[Fault]) -> bool:
+    return kind.may_end_run or _may_react(kind) or (kind.in_task and not _ends_task(kind))
+
+
 def _in_turn(kinds: Sequence[str]) -> Iterator[str]:
     """Each kind again and again, those more often that leave something else than a kill: damage, or time to react."""
-    special = [kind for kind in kinds if all_kinds()[kind].may_end_run or _may_react(all_kinds()[kind])]
+    special = [each for each in kinds if _leaves_something(all_kinds()[each])]
     others = [kind for kind in kinds if kind not in special]
     for other in itertools.cycle(others or [""]):
         yield from filter(None, (*special, other))

@@ -81,6 +81,7 @@ class Search:
         corpus: what earlier searches have shown, and this one adds to.
         acceptance: how many runs of a plan must fail.
         listener: called after each run with `plan` or `shrink`, its number, the plan and the outcome.
+        learned: called whenever the corpus has something more.
         hunt: what was done so far.
         jobs: how many runs may be under way at the same time.
         begin: begins to run a plan once, and returns what waits for the outcome; None if there is one job only.
@@ -96,6 +97,7 @@ class Search:
     began: float | None = None
     acceptance: Acceptance = field(default_factory=Acceptance)
     listener: Listener = lambda *_: None
+    learned: Callable[[], None] = lambda: None
     hunt: Hunt = field(default_factory=Hunt)
     jobs: int = 1
     begin: Callable[[FaultPlan], Waiting] | None = None
@@ -150,6 +152,7 @@ class Search:
             outcome = self._noted("plan", number, plan, waiting)
             if steering is not None:
                 steering.learn(plan, outcome, fresh=self._fresh)
+            self.learned()
             if outcome.failed:
                 failed.append((plan, outcome))
         return failed
@@ -180,6 +183,7 @@ class Search:
         failed, runs = verdicts.rate(smallest)
         if smallest not in self.corpus.failing:
             self.corpus.failing.append(smallest)
+            self.learned()
         hunt.found = FailingPlan(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
         return True
 

@@ -140,10 +140,12 @@ class Subject:
         late = standstills(timeline, plan.faults, usual.gap)
         if (lost := seconds_lost(late)) <= self.slowness:
             return found
-        more = f", and paused {len(late) - 1} more times" if len(late) > 1 else ""
+        whole = sum(each.end - each.begin for each in late)
+        more = f", and {len(late) - 1} more times, {whole:.1f} s in all" if len(late) > 1 else ""
         text = (
             f"no task started, ended, made a step, saved or restored for {late[0]}{more}. Neither the faults nor "
-            f"timeouts of TensorFlow explain {lost:.1f} s of it; without a fault none was longer than {usual.gap:.1f} s"
+            f"timeouts of TensorFlow explain {lost:.1f} s of that; without a fault no pause was longer than "
+            f"{usual.gap:.2g} s"
         )
         return dataclasses.replace(found, symptom="slowness", text=text)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.search import Search, describe_plan
-from harness.search.corpus import Corpus, read_corpus, write_corpus
+from harness.search.corpus import Corpus, name_of_corpus, read_corpus, write_corpus
 from harness.search.outcome import PlanOutcome
 from harness.search.plan_strategy import Space
 from harness.search.profiles import profile_of
@@ -68,3 +68,20 @@ def test_another_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "train.json").write_text("[]")
     with pytest.raises(UsageError, match="is not what a search keeps there"):
         read_corpus(tmp_path, "train")
+
+
+def test_functions_of_one_name_have_a_corpus_each() -> None:
+    """A plan that one does not survive says nothing of the other."""
+    names = {name_of_corpus(f"{file}.py:train", "mirrored-2") for file in ("a/train", "b/train", "a/other")}
+    assert len(names) == 3
+    assert all(name.isidentifier() for name in names)
+    assert name_of_corpus("a/train.py:train", "mirrored-2") == name_of_corpus("./a/train.py:train", "mirrored-2")
+
+
+def test_what_is_known_is_told_after_each_run() -> None:
+    """Who is killed has it all the same."""
+    told: list[int] = []
+    search, _ = _search(Corpus(), plans=0)
+    search.plans, search.learned = 4, lambda: told.append(search.hunt.plans)
+    search.go()
+    assert told == [1, 2, 3, 4]

@@ -132,3 +132,34 @@ def test_what_never_comes_is_given_up() -> None:
     hunt = Search(lambda _: PlanOutcome(shown=RunSituations(met=(None,))), space, 60.0, points=points).go()
     assert hunt.tried == hunt.plans
     assert hunt.coverage.missing == list(points)
+
+
+def _told(topology: Topology, *kinds: str, strikes: bool = True, plans: int = 120) -> list[FaultPlan]:
+    """The plans of a search in which other kinds than kills strike, or never do."""
+    space = Space(topology, 6, kinds, profile_of("situations"), faults_max=4)
+    points = tuple(_passed("local:0", 0, 6))
+    steering = Steering(space, points, 0)
+    told = list[FaultPlan]()
+    for plan in itertools.islice(steering.plans(), plans):
+        told.append(plan)
+        struck = tuple(fault.kind == "kill" or strikes for fault in plan.faults)
+        steering.learn(plan, PlanOutcome(struck=struck), fresh=False)
+    return told
+
+
+def test_a_kill_comes_after_each_second_fault_that_ends_no_task() -> None:
+    """A save on a full disk that nobody noticed is read by who comes after it."""
+    full = _told(ALONE, "disk_full", "kill", plans=60)[2::3]  # between kills
+    assert [[fault.kind for fault in plan.faults] for plan in full] == [["disk_full"], ["disk_full", "kill"]] * 10
+    places = [point.gate for point in _passed("local:0", 0, 6)]
+    for first, then in (plan.faults for plan in full[1::2]):
+        assert places.index(str(then.gate)) >= places.index(str(first.gate))
+
+
+def test_a_kind_that_never_strikes_is_given_up() -> None:
+    """As a damaged checkpoint of TensorFlow's where a program saves otherwise; one that strikes goes on."""
+    for strikes in (False, True):
+        plans = _told(ALONE, "torn_checkpoint", "kill", strikes=strikes)
+        torn = [any(fault.kind == "torn_checkpoint" for fault in plan.faults) for plan in plans]
+        assert any(torn)
+        assert any(torn[40:]) is strikes

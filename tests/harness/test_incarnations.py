@@ -120,11 +120,14 @@ def _leave(traces: Path, kept: Path, incarnation: int, done: Sequence[int], at: 
 
 
 def test_the_traces_of_every_incarnation_are_read(tmp_path: Path) -> None:
-    """One that died before it had begun a trace is left out; files saved in time are known as such."""
+    """One that died before it had begun a trace is left out; files saved in time are known as such.
+
+    What was there before the first step is no save, such as a configuration; nor is what TensorBoard reads.
+    """
     traces, kept = tmp_path / "traces", tmp_path / "kept"
     kept.mkdir()
     now = time.monotonic()
-    for name, age in (("old", 60.0), ("new", 0.0)):
+    for name, age in (("config", 60.0), ("old", 18.5), ("events.out.tfevents.1", 18.5), ("new", 0.0)):
         (kept / name).write_text("state")
         os.utime(kept / name, (time.time() - age, time.time() - age))
     (kept / "empty").touch()
