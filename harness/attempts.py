@@ -377,6 +377,7 @@ class JudgedAttempt:
             native, by = told.by(each, verdict.tasks)
             what = "the mean of steps on the examples of each replica"
         factor = factor_of(run, by.trace, replicas)
+        linear |= factor is not None  # then what is reduced is what replicas took
         if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
             return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, _NATIVELY.format(what)))), by
         return NativeRun(factor), reference

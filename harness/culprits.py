@@ -274,7 +274,8 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongR
     apart = client.header.clients > 1 and client.header.local_replicas == 1
     record = client.final if step is None else next((each for each in client.steps if each.index == step), None)
     findings = [finding for finding in verdict.findings if finding.step == step]
-    for mean in filter(None, (_mean(finding, run) for finding in findings)):
+    only = all(finding.observable == "metrics" for finding in findings)  # else they follow from what else is wrong
+    for mean in filter(None, (_mean(finding, run) for finding in findings if only)):
         yield WrongReport(Array.of(mean.parts[0].numpy()[0]), whole=False)
     named = {(finding.observable, finding.variable) for finding in findings}
     for observable in {observable for observable, _ in named if observable in OBSERVABLES}:

@@ -38,7 +38,12 @@ _UNCHECKED = (
     "the numbers are those of its reference, but the script depends on the number of replicas or workers, and it could "
     "not be checked whether each of them contributes its share: at step 1 no replica has the examples, or takes the "
     "gradients, that the script has on one device. So a loss that is divided by the batch of one replica, or a batch "
-    f"that each replica reads whole, would not be found; {_RECORD}"
+    "that each replica reads whole, would not be found. Write the batch as a number, say what the count of replicas is "
+    f"with --assume FILE:LINE={{1}}, where {{0}}, {_RECORD}"
+)
+_OWN_DRAWS = (
+    "each replica has numbers of its own that one device has not, such as noise for a gradient, and there is {}: what "
+    f"they are meant to add up to cannot be known. Draw them once for all replicas, {_RECORD}"
 )
 _EXAMPLES = "examples_match_reference"
 
@@ -81,6 +86,11 @@ def with_assumptions(
         verdict = dataclasses.replace(verdict, notes=(*notes, SERVERS))
         return _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
+    if verdict.outcome == "inconsistent" and told and any(each.code == OWN for each in verdict.conditions):
+        if (found := natively().verdict) is not None:
+            return found
+        if counted := [each for each in told if each.what.startswith(COUNT) and each.taken == "1"]:
+            return without_judgement(verdict, _OWN_DRAWS.format(_places(counted)))
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
         return found
@@ -131,15 +141,14 @@ def _of_scale(
         # What is done as often as there are replicas contributes nothing that could tell, such as an average.
         if counted := [each for each in told if each.trust == "assumed" and _is_repeated(each)]:
             yield f"{_places(counted)}: one device may do that once, or as often. {_ASSUME}, {_RECORD}"
-        sized = any(_is_size(each) for each in told)
-        factor = natively().factor if unknown or sized else 1.0
+        factor = natively().factor if unknown or any(map(_is_size, told)) else 1.0
         # What each replica contributes may be what one device computes, so that it was taken for the right number.
         if unknown and not _is_share(factor):
             yield of_unknown
         if factor is not None and not _is_share(factor):
             yield _grows(factor)
-        if factor is None and sized:
-            yield _UNCHECKED
+        if factor is None and (sizes := [each for each in told if _is_size(each)]):
+            yield _UNCHECKED.format(_places(sizes), replicas)
         return
     if unknown:
         yield of_unknown

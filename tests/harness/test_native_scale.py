@@ -166,6 +166,36 @@ def test_a_masked_mean_is_known_by_what_one_device_makes_of_each_share(place: Pa
     assert verdict.outcome == outcome, str(verdict)
 
 
+_FAKES = "tf.reduce_sum(tf.linalg.matvec(tf.random.normal([4, 3]), w) ** 2) / BATCH + "
+_COUNT = "tf.distribute.get_replica_context().num_replicas_in_sync"
+_NOISE = f"tf.random.normal([3], stddev=0.1 / {_COUNT} ** 0.5)"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("term", "noise", "outcome"),
+    [
+        (_FAKES, "", "consistent"),
+        (_FAKES.replace("BATCH", "4"), "", "inconsistent"),
+        ("", f" + {_NOISE}", "abstained"),
+        ("", " + tf.random.normal([3], stddev=0.1)", "inconsistent"),
+    ],
+)
+def test_own_draws_of_a_script_are_judged_as_it_is_on_one_device(
+    place: Path, term: str, noise: str, outcome: str
+) -> None:
+    """As many fakes as one replica has examples are right; what noise of replicas is to add up to is not known."""
+    loop = LOOP.replace("loss = tf.reduce_sum", f"loss = {term}tf.reduce_sum").replace("tf.zeros([3])", "tf.ones([3])")
+    loop = loop.replace("tape.gradient(loss, w)\n", f"tape.gradient(loss, w){noise}\n")
+    (place / "train.py").write_text(loop)
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)
+    if outcome == "abstained":
+        assert verdict.abstained is not None
+        assert "what they are meant to add up to" in verdict.abstained
+        assert "train.py:15" in verdict.abstained
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
 def test_a_mistake_stands_that_no_meaning_of_the_number_of_replicas_explains(place: Path, wrong: bool) -> None:
