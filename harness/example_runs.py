@@ -101,17 +101,22 @@ def by_drawn_data(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
 
 def _unless_drawn(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
     """A verdict that is not judged where the run's examples are not one device's however that draws."""
-    with contextlib.suppress(LockstepError):  # then nobody knows
+    try:
         again = attempt.drawn_apart()
-        if attempt.case.workers > 1 and (why := comes_twice(attempt.first, reference.trace, again)) is not None:
-            return dataclasses.replace(verdict, abstained=why)
-        if (why := not_drawn(reference.trace, again)) is not None:
-            others = tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
-            verdict = dataclasses.replace(verdict, conditions=others)
-            if (native := _read_by_one_replica(attempt, verdict, reference)) is not None and comes_again(native):
-                return with_data_of(verdict, native, NATIVE)
-            return dataclasses.replace(verdict, abstained=why)
-    return verdict
+    except LockstepError:  # then nobody knows
+        return verdict
+    if attempt.case.workers > 1 and (why := comes_twice(attempt.first, reference.trace, again)) is not None:
+        return dataclasses.replace(verdict, abstained=why)
+    if (why := not_drawn(reference.trace, again)) is None:
+        return verdict
+    verdict = dataclasses.replace(
+        verdict, conditions=tuple(each for each in verdict.conditions if each.code != DRAWN_DATA)
+    )
+    with contextlib.suppress(LockstepError):  # it may not compute as it is on one device
+        native = _read_by_one_replica(attempt, verdict, reference)
+        if native is not None and comes_again(native):
+            return with_data_of(verdict, native, NATIVE)
+    return dataclasses.replace(verdict, abstained=why)
 
 
 def _read_by_one_replica(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict | None:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import msgspec
 import pytest
 
-from harness import Program, verify
+from harness import Program, example_runs, verify
+from harness.attempts import JudgedAttempt
+from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Seen
 from harness.judging.conditions import DRAWN_DATA, ORDER, Condition
 from harness.judging.drawn_data import FIXED, comes_twice, is_settled, with_data_of
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
+from simulator import LockstepError
 from tests.harness._traces import client, step
 
 
@@ -184,3 +188,23 @@ def test_a_run_with_fixed_draws_settles_examples_unless_it_has_others_too() -> N
     found = with_data_of(verdict, _verdict(broken, wrong_loss), FIXED)
     assert found.judgements == (broken, loss)
     assert with_data_of(_verdict(loss), _verdict(broken), FIXED).judgements == (loss, broken)
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_other_examples_are_not_forgotten_where_one_device_fails(monkeypatch: pytest.MonkeyPatch, fails: bool) -> None:
+    """That it may tell more as it is on one device is no reason to call them right."""
+
+    def read(*given: Any) -> Verdict:
+        if fails:
+            raise LockstepError("it draws for the batch of one replica")
+        return _verdict(Judgement("examples_in_turn", "held"))
+
+    monkeypatch.setattr(example_runs, "_read_by_one_replica", read)
+    monkeypatch.setattr(example_runs, "not_drawn", lambda reference, again: "they follow from a number in Python")
+    attempt = SimpleNamespace(drawn_apart=lambda: _seen([1]), case=SimpleNamespace(workers=1))
+    found = example_runs._unless_drawn(
+        cast("JudgedAttempt", attempt),
+        _verdict(Judgement("variables_match_reference", "held")),
+        Reference(_seen([1]), ()),
+    )
+    assert (found.outcome, found.abstained) == ("abstained", "they follow from a number in Python")
