@@ -147,6 +147,22 @@ def _values(
     return relations, values[0], [aligned.sides[client].values(tensor)[0] for client, tensor in given]
 
 
+def _aggregated_twice(scene: _Scene) -> str | None:
+    import numpy as np
+
+    variable = scene.aligned.variables.get(scene.op.variable) if assigns(scene.op) else None
+    if variable is None or variable.aggregation != "SUM" or variable.kind == "on_read":
+        return None
+    count = scene.aligned.replicas
+    for _, value, parts in scene.inputs:
+        if value.any() and all(part.shape == value.shape and np.allclose(part, count * value) for part in parts):
+            return (
+                f"variable {variable.name!r} was made with aggregation=SUM, which adds up over the replicas what is "
+                "the same in each of them already"
+            )
+    return None
+
+
 def _updated_apart(scene: _Scene) -> str | None:
     if not assigns(scene.op):
         return None
@@ -340,6 +356,7 @@ def _measured(scene: _Scene, relation: Relation) -> float | None:
 
 
 _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] = (
+    (TWICE, _aggregated_twice),
     (UPDATE, _updated_apart),
     (None, _begins_wrong),
     (None, _random),
