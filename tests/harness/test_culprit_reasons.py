@@ -12,10 +12,10 @@ import pytest
 
 from harness import culprits
 from harness.culprits import with_culprit
-from harness.evidence.watched_step import OUTER, REPLICA, Op
+from harness.evidence.watched_step import OUTER, REPLICA, Op, WatchedVariable
 from harness.judging.culprit import Culprit, Looked, reasons
 from harness.judging.culprit.alignment import OperationNode
-from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, UPDATE, WHOLE, MistakeKind
+from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, TWICE, UPDATE, WHOLE, MistakeKind
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
@@ -32,9 +32,10 @@ def _scene(
     op: str = "Mul",
     zone: str = OUTER,
     name: str = "m",
+    variable: WatchedVariable | None = None,
 ) -> Any:
-    """An operation that gives a number, with what its operands are related by."""
-    aligned: Any = SimpleNamespace(replicas=len(parts))
+    """An operation that gives a number, with what its operands are related by; `variable` is what it changes."""
+    aligned: Any = SimpleNamespace(replicas=len(parts), variables={"w": variable})
     one = np.ones((), np.float32)
     given = tuple((frozenset(each), one, [one]) for each in inputs)
     found = [np.asarray(part, np.float32) for part in parts]
@@ -102,6 +103,13 @@ def test_what_values_prove_has_a_kind() -> None:
     assert _kind(5.0, (3.0, 4.0), (), (rows,)) is EXAMPLES
     assert _kind(5.0, (2.0, 3.0), {Relation(PARTIAL)}, (rows,)) is None
     assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp") is UPDATE
+    for aggregation, times, kind in (("SUM", 2.0, TWICE), ("SUM", 3.0, UPDATE), ("MEAN", 2.0, UPDATE)):
+        counter = WatchedVariable("w", "mirrored", aggregation)
+        scene = _scene(5.0, (3.0, 4.0), (), ((),), op="AssignAddVariableOp", variable=counter)
+        given = np.full((), times, np.float32)
+        told = reasons._proved(replace(scene, inputs=((frozenset(), np.ones((), np.float32), [given, given]),)))
+        assert told is not None
+        assert told[0] is kind
 
 
 @pytest.mark.parametrize(("op", "dtype", "kind"), [
