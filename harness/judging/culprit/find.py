@@ -66,7 +66,7 @@ def find_culprit(
     if not aligned.counterparts:
         return NoCulprit("no operation of the run was seen that the reference has too")
     if other_examples(aligned.entering):
-        return NoCulprit("the replicas were given other examples than the reference")
+        return NoCulprit("what the replicas were given, such as examples or a state, is not what one device was given")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
     first = Alignment(clients, reference, noisy, turns=1, asked=asked)
     found = first_broken(first, wrong, on_read=not consistent)

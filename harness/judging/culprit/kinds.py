@@ -47,8 +47,9 @@ EXAMPLES = MistakeKind(
 PARTS = MistakeKind(
     "computed_before_the_sum",
     "each replica computes of its part of a sum what one device computes of the whole",
-    'Add up first: tf.distribute.get_replica_context().all_reduce("SUM", gradients) before they are clipped, '
-    "normalized or compared with a limit; and divide by the number of replicas what is added up once more afterwards.",
+    'Add up first, by tf.distribute.get_replica_context().all_reduce("SUM", x): gradients before they are clipped or '
+    "normalized, and a count or a sum of squares before something is divided by it, or it is compared with a limit. "
+    "Divide by the number of replicas what is added up once more afterwards.",
 )
 WHOLE = MistakeKind(
     "counted_by_each_replica",
