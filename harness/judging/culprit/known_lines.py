@@ -110,7 +110,7 @@ def mean_culprit(mean: MeanSeen, found: Finding) -> Culprit | None:
         mean: what replicas have added to it.
         found: says what it has to be.
     """
-    if (line := file_and_line(mean.where)) is None:
+    if (line := file_and_line(mean.where)) is None or found.observed is None or found.expected is None:
         return None
     source = linecache.getline(*line).strip()
     said = f"the mean of what the replicas add here is {found.observed:.6g}"

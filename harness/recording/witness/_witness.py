@@ -272,8 +272,8 @@ class Witness:
     def _evaluated(self, result: Any, name: str, trains: bool) -> None:
         """Write what a step or an evaluation has given back, as far as it is one number, or array, for all replicas."""
         gathered, (last, number) = self._gathered, self._results.get(name, (0, 0))
-        evaluates = gathered.was_evaluation or gathered.steps is None
-        apart = gathered.apart if evaluates or gathered.steps is None else gathered.steps.apart
+        steps = gathered.steps
+        apart = gathered.apart if steps is None or gathered.was_evaluation else steps.apart
         after = gathered.number - (gathered.made is None)  # it has been looked at if the program has reported since
         number = number if last == after else 0
         self._results[name] = after, number + 1
