@@ -24,6 +24,11 @@ from harness.running.resume_steps import segments_by_state
 from harness.running.script_checks import line_under_way
 from simulator import LockstepError, RunFailed, RunResult
 
+_WHOLE_BATCH = (
+    "One replica has the examples of all there: a size that is that of one replica's batch is better taken of the "
+    "examples, as tf.shape(x)[0]"
+)
+
 
 def verdict_of(
     attempt: JudgedAttempt, meanwhile: Callable[[], None] = lambda: None
@@ -59,8 +64,9 @@ def verdict_of(
     except RunFailed as failure:
         if result is None or program.script is None:
             raise
-        where, said = line_under_way(failure, program.script), str(failure).splitlines()[0]
-        return abstained(f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}")
+        where, said = line_under_way(failure, program.script), str(failure).splitlines()[0].rstrip(".")
+        fails = f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}"
+        return abstained(f"{fails}. {_WHOLE_BATCH}")
 
 
 def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:
