@@ -6,17 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from harness.evidence.trace import Array, Value
+from harness.recording.layouts import is_laid_out
 
 _ELEMENTS_MAX = 1 << 16
 
 
 def values_of(result: Any) -> tuple[Value, ...]:
-    """The floating tensors in a structure, by their places in it; none that each replica has for itself."""
-    import tensorflow as tf
-
+    """The floating tensors in a structure, by their places in it; none that each replica has for itself, or a mesh."""
     found = []
     for path, each in _flat(result):
-        if isinstance(each, tf.Tensor) and each.dtype.is_floating and (each.shape.num_elements() or 0) <= _ELEMENTS_MAX:
+        if _is_floating(each) and not is_laid_out(each) and (each.shape.num_elements() or 0) <= _ELEMENTS_MAX:
             found.append(Value(path, (Array.of(each.numpy()),)))
     return tuple(found)
 
@@ -31,7 +30,7 @@ def is_for_all(result: Any) -> bool:
     import tensorflow as tf
 
     return not any(
-        isinstance(each, tf.distribute.DistributedValues) and any(map(_is_floating, each.values))
+        any(map(_is_floating, each.values)) if isinstance(each, tf.distribute.DistributedValues) else is_laid_out(each)
         for _, each in _flat(result)
     )
 

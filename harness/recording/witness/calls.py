@@ -63,7 +63,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
                 if is_function:
                     gathered.evaluating.add(function)
                 if (name := _name_of(function)) is not None:
-                    with gathered.keeping():
+                    with gathered.looking("what a call gives back"):
                         gathered.evaluated(result, name, False)
             return result
 
@@ -96,7 +96,7 @@ def _see_result(gathered: WitnessState, function: Any, result: Any) -> None:
     if gives and (gathered.at_once or gathered.worker is not None or not is_for_all(result)):
         gathered.gives_parts = True
     elif gives and gathered.in_full and not gathered.reported:
-        with gathered.keeping():
+        with gathered.looking("what a call gives back"):
             gathered.evaluated(result, name, True)
 
 

@@ -24,7 +24,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
             seen = gathered.steps is not None and gathered.is_training and not gathered.at_once
             if seen and gathered.is_outermost and not gathered.reported:
                 gathered.reduces = True
-                with gathered.keeping():
+                with gathered.looking("what is reduced outside of calls"):
                     gathered.evaluated(found, f"Strategy.reduce at {places.line()}", True)
             return found
 
