@@ -47,6 +47,9 @@ def test_an_exit_that_is_heard_late_is_not_taken_for_a_late_one(tmp_path: Path) 
     ):
         with run.changed:
             eventually((tmp_path / "seen").exists, "worker 0 to fail")
+            seen = time.monotonic()
+            # Where it was forked, a process is gone a moment before its end has its time.
+            eventually(lambda: time.monotonic() > seen + 0.1, "that moment to pass")
             heard = time.monotonic()
         with pytest.raises(RunFailed) as caught:
             run.join()
