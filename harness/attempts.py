@@ -369,6 +369,9 @@ class JudgedAttempt:
         what, linear = _ONE_STEP, True
         rows_differ = any(law.law == "rows_whole" and law.status == "broken" for law in native.judgements)
         if native.outcome != "consistent" and rows_differ:
+            if verdict.outcome == "consistent" and self._is_mean(told, native, by):
+                note = "however often one replica has the examples of all, each step is what the run's is"
+                return NativeRun(1.0, dataclasses.replace(verdict, notes=(*verdict.notes, note))), reference
             linear = adds_up(run, by.trace, replicas)
             own = any(condition.code == OWN for condition in verdict.conditions)
             if not (own or linear):
@@ -381,3 +384,27 @@ class JudgedAttempt:
         if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
             return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, _NATIVELY.format(what)))), by
         return NativeRun(factor), reference
+
+    def _is_mean(self, told: JudgedAttempt, native: Verdict, by: Reference) -> bool:
+        """Whether steps are the run's, whether one replica has the examples of all once or each of them twice.
+
+        Then the loss is a mean of some kind over all examples, and no number of examples is written into it. Replicas
+        that stand each for a whole do not show it where one depends on all, as by synchronized batch statistics.
+
+        Args:
+            told: of the script as it is on one device.
+            native: its verdict, where one replica has the examples of all.
+            by: what made that.
+        """
+        if not _match(native):
+            return False
+        twice = dataclasses.replace(self.asked.venue(self.case), standing=Standing(copies=2))
+        again, doubled = told.by(twice, native.tasks, of=OF_VARIABLES)
+        # Where gradients are clipped, variables would not show that they have grown.
+        times = times_of(doubled.trace, by.trace, 1)
+        return _match(again) and times is not None and abs(times - 1.0) <= SCALED
+
+
+def _match(verdict: Verdict) -> bool:
+    """Whether variables are those of the reference."""
+    return any(law.law == OF_VARIABLES and law.status == "held" for law in verdict.judgements)

@@ -153,14 +153,17 @@ _MASKED = """
 
 @pytest.mark.full
 @pytest.mark.parametrize(("divisor", "outcome"), [("count", "consistent"), ("4.0", "abstained")])
-def test_a_masked_mean_is_known_by_what_one_device_makes_of_each_share(place: Path, divisor: str, outcome: str) -> None:
-    """Of a mean over what a mask keeps replicas have no equal shares; a number that is written is none of theirs."""
+def test_a_mean_is_known_by_what_twice_as_many_examples_make_of_it(place: Path, divisor: str, outcome: str) -> None:
+    """Of a mean over what a mask keeps replicas have no equal shares; a number that is written is another one then."""
     loop = LOOP.replace(
         "tf.reduce_sum(x, axis=1))", "tf.reduce_sum(x, axis=1), tf.cast(tf.range(24) % 8 < 5, tf.float32))"
     )
     loop = loop.replace("def step(x, y):", "def step(x, y, *mask):").replace("tf.zeros([3])", "[0.5, -0.25, 0.75]")
     before, _, after = loop.partition("        loss = ")
     loop = before.rstrip() + _MASKED.replace("/ count", f"/ {divisor}") + after.partition("\n")[2]
+    if divisor == "count":  # replicas that stand each for a whole do not show it: a mean of theirs is not made a sum
+        mean = 'all_reduce("mean", gradient) * strategy.num_replicas_in_sync'
+        loop = loop.replace('all_reduce("sum", gradient)', mean)
     (place / "train.py").write_text(loop)
     verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
     assert verdict.outcome == outcome, str(verdict)

@@ -18,12 +18,15 @@ class Standing(msgspec.Struct, frozen=True):
         ranks: whether an order that replicas draw gives each of their rows a rank among those of all, as a program
             means it that takes the first half of an order. Else the order is one of rows, each replica's after those
             before it.
+        copies: how often one that has what all of the run had is given each replica's. What is a mean over examples is
+            the same however often it has them all.
     """
 
     replicas: int = 1
     repeats: bool = True
     averages: bool = True
     ranks: bool = False
+    copies: int = 1
 
     @property
     def are_wholes(self) -> bool:

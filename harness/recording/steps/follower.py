@@ -383,7 +383,7 @@ class Follower:
         """What passed a place on each replica of which one here has what it had."""
         if self._replicas > 1:
             return [step.of(place, replica)] * self._standing.times
-        return step.replicas(place)[: self._standing.read]
+        return [each for each in step.replicas(place)[: self._standing.read] for _ in range(self._standing.copies)]
 
     def drawn(self, draw: ReplicaDraw) -> list[Any]:
         """What all replicas drew."""
