@@ -21,6 +21,8 @@ from harness.evidence.trace import OUTSIDE
 from harness.recording.flows import Flows
 
 _route = threading.local()
+_READ = "uncounted"
+"""The route of what is put together to read a variable."""
 _AUTOGRAPH = "/tensorflow/python/autograph/"
 _OTHERS = (*(sysconfig.get_path(name) for name in ("purelib", "platlib")), str(Path(__file__).parents[1]))
 _DEVICE = re.compile(r"\b([a-z]+):(\d+)$", re.IGNORECASE)
@@ -71,6 +73,11 @@ def _on(route: str) -> Iterator[None]:
         _route.name = before
 
 
+def is_reading() -> bool:
+    """Whether this thread puts together what a variable keeps on each replica, to read it."""
+    return getattr(_route, "name", None) == _READ
+
+
 @contextlib.contextmanager
 def working(strategy: Any) -> Iterator[WorkCounts]:
     """Count what the program does with this strategy, and others that are added, within the context."""
@@ -92,7 +99,7 @@ def working(strategy: Any) -> Iterator[WorkCounts]:
         patch(distribute_lib.StrategyBase, "reduce", functools.partial(_routed, "returned"))
         patch(distribute_lib.Strategy, "gather", functools.partial(_routed, "returned"))
         # Reading a metric sums it over all workers, and nothing is trained by that.
-        patch(values.SyncOnReadVariable, "_get_cross_replica", functools.partial(_routed, "uncounted"))
+        patch(values.SyncOnReadVariable, "_get_cross_replica", functools.partial(_routed, _READ))
         for name in ("reduce", "batch_reduce"):
             patch(cross_device_ops.CrossDeviceOps, name, functools.partial(_reducing, seen))
         patch(cross_device_ops.CollectiveAllReduce, "_all_reduce_per_replica_values", functools.partial(_helped, seen))
@@ -191,7 +198,7 @@ def _combining(seen: WorkCounts, next_key: Callable[[Any], Any], original: Calla
     def combine(launcher: Any, value: Any, *args: Any, **options: Any) -> Any:
         route = getattr(_route, "name", None) or seen.route_of_helpers
         # Whole numbers, such as ids that are gathered for a log, train nothing.
-        if route == "uncounted" or not (value.dtype.is_floating or value.dtype.is_complex):
+        if route == _READ or not (value.dtype.is_floating or value.dtype.is_complex):
             return original(launcher, value, *args, **options)
         counts = seen.returned if route == "returned" else seen.combined
         elements = tf.TensorShape(value.shape).num_elements() or 0

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from harness.search.pytest_file import name_of_test
 from harness.search.situations import Coverage, Point, State
 from simulator import FaultPlan, UsageError
 
@@ -48,10 +49,9 @@ class _Kept(msgspec.Struct, frozen=True):
 
 def name_of_corpus(program: str, strategy: str) -> str:
     """A name for what is known of `FILE.py:FUNCTION` under a strategy, which no other file or function has."""
-    file, _, function = program.rpartition(":")
-    place = hashlib.sha256(os.path.relpath(file).encode()).hexdigest()[:_DIGITS]
-    words = f"{Path(file).stem}_{function}_{strategy}_{place}"
-    return "".join(letter if letter.isalnum() else "_" for letter in words)
+    file = os.path.relpath(program.rpartition(":")[0])
+    place = hashlib.sha256(file.encode()).hexdigest()[:_DIGITS]
+    return f"{Path(file).stem}_{name_of_test(program, strategy)}_{place}"
 
 
 def read_corpus(folder: Path, name: str) -> Corpus:

@@ -133,6 +133,7 @@ def test_a_mean_of_shares_is_found(
     judged = {law.law: law.status for law in verdict.judgements}
     assert judged["metrics_match_reference"] == ("held" if right else "broken")
     assert judged["variables_match_reference"] == "held"
+    assert verdict.conditions == ()  # a metric that is read reduces what replicas counted, which is not the program's
     if not right:
         lines = source.splitlines()
         assert verdict.culprit is not None

@@ -227,13 +227,13 @@ def matched(reference: ClientStep, side: ClientStep, zone: str, index: int) -> d
     for group, ops in side.groups(zone, index).items():
         there = theirs.get(group, ())
         found.update(_numbers(*(_of_tape(each, gradients=False) for each in (there, ops))))
-    numbers, own_numbers = {own: number for number, own in found.items()}, dict(zip(found, found, strict=True))
+    numbers, same = {own: number for number, own in found.items()}, {number: number for number in found}
     for group, ops in side.groups(zone, index).items():
         made, own = (_of_tape(each, gradients=True) for each in (theirs.get(group, ()), ops))
         if [op.type for op in made] == [op.type for op in own]:
             found.update(_numbers(made, own))
             continue
-        by_forward = _by_forward(reference, made, own_numbers)
+        by_forward = _by_forward(reference, made, same)
         for forward, each in _by_forward(side, own, numbers).items():
             found.update(_numbers(by_forward.get(forward, ()), each))
     return found
@@ -248,11 +248,12 @@ def _numbers(theirs: Sequence[Op], ours: Sequence[Op]) -> Iterator[tuple[int, in
 
 
 def _by_forward(side: ClientStep, ops: Sequence[Op], numbers: Mapping[int, int]) -> dict[int | None, list[Op]]:
-    """Gradients by the operation that they are of: by the number that it is given, or less than 0 without one."""
+    """Gradients by the number that the operation has here which they are of, without those of one that has none."""
     found: dict[int | None, list[Op]] = defaultdict(list)
     for op in ops:
         forward = side.forward_of(op)
-        found[None if forward is None else numbers.get(forward.number, -forward.number)].append(op)
+        if forward is None or forward.number in numbers:
+            found[None if forward is None else numbers[forward.number]].append(op)
     return found
 
 

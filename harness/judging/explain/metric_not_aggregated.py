@@ -32,9 +32,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
         if step is not None and step > view.horizon > 0:
             return  # the variables are wrong by then, and the metrics with them
         for name in view.wrong("metrics", step):
-            if step is not None and (of_updates := _of_updates(view, step, name)):
-                yield from of_updates
-                continue
+            yield from () if step is None else _of_updates(view, step, name)
             for text, predicted, gain in _models(view, step, name):
                 yield _attempt(view, step, name, text, predicted, gain)
         if view.wrong("metrics", step):
@@ -42,7 +40,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
 
 
 def _of_updates(view: CaseView, step: int, name: str) -> list[Attempt | None]:
-    """Of a mean that the program does not report: what replicas add to it was seen. None of any other metric."""
+    """Of a mean of which it was seen what replicas add to it; nothing of any other metric."""
     records = view.moments[step].records
     seen = [record.seen for record in records if isinstance(record, Step) and record.seen is not None]
     if all(mean.name != name for each in seen for mean in each.means):

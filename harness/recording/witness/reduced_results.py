@@ -9,6 +9,7 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.watch.places import Places
 from harness.recording.witness.protocol import WitnessState
+from harness.recording.work import is_reading
 
 
 @contextlib.contextmanager
@@ -21,7 +22,8 @@ def active(gathered: WitnessState) -> Iterator[None]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def reduce(strategy: Any, *args: Any, **options: Any) -> Any:
             found = original(strategy, *args, **options)
-            seen = gathered.steps is not None and gathered.is_training and not gathered.at_once
+            # TensorFlow calls it too, to read what keeps a part on each replica, such as a metric's count.
+            seen = not is_reading() and gathered.steps is not None and gathered.is_training and not gathered.at_once
             if seen and gathered.is_outermost and not gathered.reported:
                 gathered.reduces = True
                 with gathered.looking("what is reduced outside of calls"):
