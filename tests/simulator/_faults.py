@@ -40,23 +40,22 @@ def steps(count: int, seconds: float) -> int:
     return int(agent.spec.incarnation)
 
 
-def _led_steps(count: int, seconds: float, folder: str) -> int:
-    """`steps`, of which only worker:0 returns at once: it comes to its point of a fault while the others are there."""
-    agent = own_agent()
-    incarnation, through = steps(count, seconds), Path(folder, "worker-0-is-through")
-    if agent.spec.task == "worker:0":
-        through.touch()
-    while not through.exists():  # until the run's timeout
+def _steps_of_the_struck(count: int, seconds: float, out: str, struck: int) -> int:
+    """`steps` after which none returns before so many faults have struck: who is to be struck is still there then."""
+    incarnation = steps(count, seconds)
+    while len(events(Path(out), "fired")) < struck:  # until the run's timeout
         threading.Event().wait(0.01)
     return incarnation
 
 
 def run_steps(
-    plan: FaultPlan, out: Path, *, workers: int = 2, count: int = 12, seconds: float = 0.01, led: bool = False
+    plan: FaultPlan, out: Path, *, workers: int = 2, count: int = 12, seconds: float = 0.01, struck: int = 0
 ) -> RunResult:
-    """Run `steps` in each worker under this plan; if `led`, none returns before worker:0, at whose steps faults are."""
+    """Run `steps` in each worker under this plan; none returns before `struck` of its faults have struck."""
     with Cluster(Topology(worker=workers), preload=(), timeout=30, faults=plan, out=out) as cluster:
-        return cluster.run(_led_steps, count, seconds, str(out)) if led else cluster.run(steps, count, seconds)
+        if struck:
+            return cluster.run(_steps_of_the_struck, count, seconds, str(out), struck)
+        return cluster.run(steps, count, seconds)
 
 
 def events(out: Path, *kinds: str) -> list[dict[str, Any]]:

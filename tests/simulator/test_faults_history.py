@@ -11,22 +11,21 @@ from tests.simulator._faults import plan_of, run_steps
 
 PLAN = plan_of(
     Kill("worker:?", of="worker:*", step="3..5", restart="10ms"),
-    # worker:1 is there still when worker:0 comes to that step, which returns first.
     Pause("worker:1", of="worker:0", step="8..9", duration="20ms"),
     seed=11,
 )
 
 
-def _history(plan: FaultPlan, out: Path, *, led: bool = False) -> tuple[str, ...]:
-    run_steps(plan, out, workers=3, led=led)
+def _history(plan: FaultPlan, out: Path, *, struck: int = 0) -> tuple[str, ...]:
+    run_steps(plan, out, workers=3, struck=struck)
     return canonical_history(out / "0" / "journal.jsonl")
 
 
 def test_two_runs_of_one_seed_have_one_history(tmp_path: Path) -> None:
     """Also a run of the plan that the first one saved."""
-    first = _history(PLAN, tmp_path / "a", led=True)
-    assert _history(PLAN, tmp_path / "b", led=True) == first
-    assert _history(FaultPlan.load(tmp_path / "a" / "0" / "plan.json"), tmp_path / "c", led=True) == first
+    first = _history(PLAN, tmp_path / "a", struck=2)
+    assert _history(PLAN, tmp_path / "b", struck=2) == first
+    assert _history(FaultPlan.load(tmp_path / "a" / "0" / "plan.json"), tmp_path / "c", struck=2) == first
     assert any("incarnation 1" in line for line in first)
     assert sum("fired at step=" in line for line in first) == 2
 

@@ -80,7 +80,7 @@ def test_a_task_that_is_being_started_again_is_struck_when_it_is_up(tmp_path: Pa
         Kill("worker:1", of="worker:0", step=3, restart="100ms"),
         Pause("worker:1", of="worker:0", step=4, duration="30ms"),
     )
-    result = run_steps(plan, tmp_path, led=True)
+    result = run_steps(plan, tmp_path, struck=2)
     assert (result["worker:1"].incarnation, result["worker:1"].steps) == (1, 12)
     restarted = events(tmp_path, "restart")[0]["t"]
     assert [event["t"] > restarted for event in events(tmp_path, "fired")] == [False, True]
@@ -88,7 +88,7 @@ def test_a_task_that_is_being_started_again_is_struck_when_it_is_up(tmp_path: Pa
 
 def test_one_task_triggers_a_fault_on_another(tmp_path: Path) -> None:
     """With `of`, the task that is killed need not be at that step."""
-    result = run_steps(plan_of(Kill("worker:1", step=3, of="worker:0")), tmp_path, led=True)
+    result = run_steps(plan_of(Kill("worker:1", step=3, of="worker:0")), tmp_path, struck=1)
     assert (result["worker:0"].steps, result["worker:1"].signal) == (12, "SIGKILL")
 
 
@@ -167,7 +167,7 @@ def test_a_step_is_held_for_as_long_as_any_fault_says(tmp_path: Path) -> None:
 
 def test_pause_until_a_step_of_another_task(tmp_path: Path) -> None:
     """The end of a fault can be as exact as its beginning."""
-    run_steps(plan_of(Pause("worker:1", step=3, of="worker:0", until=9)), tmp_path, led=True)
+    run_steps(plan_of(Pause("worker:1", step=3, of="worker:0", until=9)), tmp_path, struck=1)
     (fired,), (undone,) = events(tmp_path, "fired"), events(tmp_path, "undone")
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
     assert seen[3] <= fired["t"] <= seen[4]

@@ -94,7 +94,7 @@ def test_a_task_that_survives_its_death_fails_the_run(tmp_path: Path, fault: str
 def test_a_fault_of_a_dead_task_has_no_effect(tmp_path: Path, kind: str) -> None:
     """Who was killed two steps before cannot be struck again."""
     plan = plan_of(Kill("worker:1", of="worker:0", step=2), f"kind={kind},task=worker:1,of=worker:0,step=4")
-    failure = _failure(lambda: run_steps(plan, tmp_path, led=True))
+    failure = _failure(lambda: run_steps(plan, tmp_path, struck=1))
     assert failure.root_cause.kind == "FaultWithoutEffect"
     assert "had ended before" in failure.root_cause.message
 
