@@ -7,12 +7,14 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from harness.evidence.observed import OBSERVABLES, items
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.steps import Standing
 from harness.evidence.trace import Array, MeanSeen, RunTrace, Value, is_statistics
 from harness.evidence.watch_request import WatchRequest
 from harness.evidence.witness_values import seen_by_step, wrong_draws
@@ -91,6 +93,9 @@ def with_culprit(
         found = _updating(verdict.first_divergence, run) or found
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
         found = NoCulprit("what differs first is what each replica has for itself, and that is given")
+        if not verdict.consistent and not case.family.on_mesh:
+            wholes = replace(reference, standing=Standing(case.replicas))
+            found = _looked(verdict, program, case, run, wholes, **options)
     seconds = time.monotonic() - began
     looked = (
         Looked(found, None, seconds) if isinstance(found, Culprit) else Looked(None, found.why, seconds, found.kind)
@@ -214,6 +219,7 @@ def _looked(
         )
         try:
             about = {"consistent": verdict.consistent, "elsewhere": case.over is not None, "statistics": statistics}
+            about["wholes"] = reference.standing.are_wholes
             found = _in_runs(watched, wrong, **about)
         except LockstepError as error:
             return NoCulprit(f"the program could not be watched: {str(error).splitlines()[0]}")

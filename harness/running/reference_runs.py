@@ -125,8 +125,7 @@ class Runs:
 
     def _started(self, names: Sequence[str], stack: contextlib.ExitStack) -> dict[str, Run]:
         """Runs that have begun, each of which the stack ends."""
-        replicas = self.standing.replicas
-        case = strategy_case(self.strategy if replicas == 1 else f"mirrored-{replicas}", self.hardware)
+        case = strategy_case(self.standing.strategy(self.strategy), self.hardware)
         found = {}
         live = [Path(store).parent for each in self.follows if each.live is not None for store in each.folders]
         timeout = self.timeout + sum(each.live.seconds for each in self.follows if each.live is not None)

@@ -32,7 +32,7 @@ LOOKS = 12_000
 Of ResNet50 under two replicas, which has 21,000, in tasks of less than 2 GB.
 """
 
-_PLAIN = "plain"
+_OF_RUN, _PLAIN = "run", "plain"
 _Kind = tuple[str, StrategyCase, int | None]
 """A name, a strategy, and a seed of noise."""
 _Seen = TypeVar("_Seen", WatchedStep, Bindings)
@@ -94,8 +94,9 @@ def watch_step(
         RunFailed: one of them failed.
     """
     with scratch("watched") as place:
-        kinds: list[_Kind] = [("run", case, None), (_PLAIN, strategy_case("default"), None)]
-        kinds += [(_noisy(seed), strategy_case("default"), seed) for seed in FIRST_SEEDS]
+        beside = strategy_case((standing or FOR_ALL).strategy("default"))
+        kinds: list[_Kind] = [(_OF_RUN, case, None), (_PLAIN, beside, None)]
+        kinds += [(_noisy(seed), beside, seed) for seed in FIRST_SEEDS]
         only = {} if again is None else _by_task(*again)
         # Who follows waits for the run; then all of them begin at once.
         size, first = (3, 1) if standing is not None else (max(1, cores()), 0)
@@ -108,7 +109,7 @@ def watch_step(
         _run(program, case, place, batches, watching, standing=standing, **about)
         found = {name: _read(place / name, read_watched) for name, _, _ in kinds}
     noisy = tuple(watched for name, (watched, *_) in found.items() if name.startswith("noise"))
-    return WatchedRuns(tuple(found["run"]), found[_PLAIN][0], noisy)
+    return WatchedRuns(tuple(found[_OF_RUN]), found[_PLAIN][0], noisy)
 
 
 def watch_by_hand(
@@ -127,7 +128,7 @@ def watch_by_hand(
     Raises:
         RunFailed: one of them failed.
     """
-    kinds: list[_Kind] = [("run", case, None), (_PLAIN, strategy_case(case.family.reference), None)]
+    kinds: list[_Kind] = [(_OF_RUN, case, None), (_PLAIN, strategy_case(case.family.reference), None)]
     with scratch("watched") as place:
 
         def watching(name: str) -> WatchOrder:
@@ -157,9 +158,10 @@ def _run(
             runs: list[Run] = []
             for name, under, noise in batch:
                 cluster = stack.enter_context(Cluster(under.topology, timeout=_SLOWER * timeout))
-                bound = None if under is case else threads
-                told: dict[str, Any] = {"witness": not reports, "standing": standing or FOR_ALL}
-                told["keeps"] = None if standing is None else under is case
+                judged = name == _OF_RUN
+                bound = None if judged else threads
+                told: dict[str, Any] = {"witness": not reports, "standing": (not judged and standing) or FOR_ALL}
+                told["keeps"] = None if standing is None else judged
                 assignment = _assignment(place, name, seed, noise, bound, watching(name), **told)
                 view = stack.enter_context(viewed(program, place / name))
                 assignment = msgspec.structs.replace(assignment, view=view)
@@ -171,7 +173,7 @@ def _run(
 def _by_task(sight: WatchedRuns, chosen: WatchRequest) -> dict[str, dict[str, tuple[int, ...]]]:
     """What is chosen by the names of the runs and of their tasks."""
     pairs = [(_PLAIN, sight.reference, chosen.reference)]
-    pairs += [("run", each, numbers) for each, numbers in zip(sight.clients, chosen.clients, strict=True)]
+    pairs += [(_OF_RUN, each, numbers) for each, numbers in zip(sight.clients, chosen.clients, strict=True)]
     pairs += [
         (_noisy(seed), each, numbers)
         for seed, each, numbers in zip(FIRST_SEEDS, sight.noisy, chosen.noisy, strict=True)
@@ -212,7 +214,7 @@ def _assignment(
         witness=witness or keeps is not None,
         keeps=bool(keeps),
         standing=standing,
-        follows=(segment_of(place / "run" / TRACES),) if keeps is False else (),
+        follows=(segment_of(place / _OF_RUN / TRACES),) if keeps is False else (),
     )
 
 

@@ -43,6 +43,10 @@ class Standing(msgspec.Struct, frozen=True):
         """Of how many replicas of the run one replica has what they had; None for all."""
         return None if self.replicas > 1 or self.repeats else 1
 
+    def strategy(self, single: str) -> str:
+        """The name of the strategy of a process with these replicas; `single` is that of one with a single one."""
+        return single if self.replicas == 1 else f"mirrored-{self.replicas}"
+
 
 FOR_ALL = Standing()
 """One replica stands for all of the run's."""

@@ -29,6 +29,12 @@ _EPS_TIMES = 64.0
 """Roundings of the largest number of a value that are no mistake in any case."""
 
 
+if TYPE_CHECKING:
+    Parts = list[list[np.ndarray[Any, Any]]]
+else:
+    Parts = list
+
+
 @dataclass(frozen=True)
 class ReplicaPlace:
     """A replica, a copy, or what is outside of them, of one client of the run."""
@@ -190,7 +196,7 @@ class Alignment:
         """
         expected = self.reference.values(truth)
         sketched = self.reference.is_sketched(truth)
-        parts = [self.sides[client].values(tensor, sketched=sketched) for client, tensor in tensors]
+        parts = self.parts(truth, tensors, sketched=sketched)
         if not expected or any(len(each) != len(expected) for each in parts):
             return None
         rows = {self.reference.row(truth), *(self.sides[client].row(tensor) for client, tensor in tensors)}
@@ -202,6 +208,10 @@ class Alignment:
             here = holding(value, [each[turn] for each in parts], allowed, self.order)
             found = here if found is None else found & here
         return found
+
+    def parts(self, truth: int, tensors: Sequence[tuple[int, int]], *, sketched: bool = False) -> Parts:
+        """The values of tensors of the run, each given with its client, that are held against one of the reference."""
+        return [self.sides[client].values(tensor, sketched=sketched) for client, tensor in tensors]
 
     def allowed(self, truth: int, turn: int) -> np.ndarray[Any, Any]:
         """By how much each element of a value of the reference may be off by rounding."""
@@ -264,7 +274,7 @@ class Alignment:
                 given = [(node.client, self.op(node).inputs) for node in nodes]
                 if any(position >= len(inputs) or not inputs[position] for _, inputs in given):
                     continue
-                parts = [self.sides[client].values(inputs[position]) for client, inputs in given]
+                parts = self.parts(tensor, [(client, inputs[position]) for client, inputs in given])
                 values = self.reference.values(tensor)
                 if len(values) == 1 and all(len(each) == 1 for each in parts):
                     found.append(([each[0] for each in parts], values[0]))

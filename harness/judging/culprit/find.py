@@ -17,6 +17,7 @@ from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told, told_of_report
 from harness.judging.culprit.walk import CALLS, EXAMPLES, Mode, Walk, WantedTensor, WrongOperation, sinks
+from harness.judging.culprit.wholes import WholesAlignment
 
 _BY_ELEMENTS = (
     *("Add", "AddV2", "Sub", "Mul", "RealDiv", "DivNoNan", "Square", "Sqrt", "Rsqrt", "Exp", "Log", "Pow", "Neg"),
@@ -43,6 +44,7 @@ def find_culprit(
     consistent: bool = False,
     elsewhere: bool = False,
     statistics: bool = False,
+    wholes: bool = False,
     asked: WatchRequest | None = None,
 ) -> Culprit | NoCulprit:
     """The operation that made a watched step wrong, or why none is named.
@@ -57,10 +59,12 @@ def find_culprit(
         elsewhere: whether the run that was judged was on other machines than the watched one. Then no line is named of
             a run in which nothing of what was reported and is wrong has come up again.
         statistics: whether moving statistics of batch normalization are wrong.
+        wholes: whether the reference has as many replicas as the run, of which each stands for a whole.
         asked: takes the operations that were not looked at and of which a value was asked for: as long as there are
             any, the answer may be another one once they are.
     """
-    aligned = Alignment(clients, reference, noisy, asked=asked)
+    align = WholesAlignment if wholes else Alignment
+    aligned = align(clients, reference, noisy, asked=asked)
     if elsewhere and wrong and not any(_holding(aligned.sides[0], each.value) for each in wrong):
         return NoCulprit(f"nothing of what was reported and is wrong came up again in a run that was watched; {_HERE}")
     if not aligned.counterparts:
@@ -68,7 +72,7 @@ def find_culprit(
     if other_examples(aligned.entering):
         return NoCulprit("what the replicas were given, such as examples or a state, is not what one device was given")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
-    first = Alignment(clients, reference, noisy, turns=1, asked=asked)
+    first = align(clients, reference, noisy, turns=1, asked=asked)
     found = first_broken(first, wrong, on_read=not consistent)
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)

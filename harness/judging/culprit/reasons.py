@@ -144,7 +144,7 @@ def _values(
     relations, values = aligned.related(truth, given), aligned.reference.values(truth)
     if relations is None:
         return None
-    return relations, values[0], [aligned.sides[client].values(tensor)[0] for client, tensor in given]
+    return relations, values[0], [each[0] for each in aligned.parts(truth, given)]
 
 
 def _aggregated_twice(scene: _Scene) -> str | None:
