@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 import click
 import msgspec
 
@@ -44,6 +46,10 @@ def explain(code: str | None, as_json: bool) -> int:
     for label, text in (("", found.more), ("help: ", found.cure)):
         if text:
             show("\n".join(("", *wrapped(label, " ".join(text.split()), width))))
-    if found.program:
+    if found.right:
+        both = difflib.ndiff(found.program.splitlines(), found.right.splitlines())
+        lines = (line for line in both if not line.startswith("?"))
+        show("\n".join((f"\nwrong under {found.strategy} (-), and right (+):\n", *map(str.rstrip, lines))))
+    elif found.program:
         show(f"\n{found.program}")
     return 0

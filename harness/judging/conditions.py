@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
+from harness.judging.explain.causes.shuffled_shard import SHUFFLED_SHARD
 from harness.judging.given_back import given_numbers
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 from harness.judging.placed_work import placed_by_hand
@@ -25,6 +26,57 @@ PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
 REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
 PYTHON_STATE, PYTHON_ROWS = "python_state", "python_rows"
 GIVEN_BACK = "given_back"
+CONDITIONS = {
+    EQUAL_DRAWS: (
+        "replicas draw the same numbers for different examples, as Keras does by its seeds",
+        "Draw in the input pipeline, before the batch is divided.",
+    ),
+    ORDER: (
+        "the run has the examples of one device in an order of its own",
+        "Shuffle before the data is sharded, with one seed for all workers.",
+    ),
+    DRAWN_DATA: ("which examples the run has is drawn, and one device draws others", "Give what draws them a seed."),
+    OWN: (
+        "each replica computes from numbers, or a state, that it has for itself",
+        "Draw once for all replicas, or for each example; keep one state, with aggregation=MEAN or SUM.",
+    ),
+    OWN_SHARES: (
+        "each worker reads a share of its own, of which one device does not know whether it is right",
+        "Leave sharding to strategy.experimental_distribute_dataset, or to an InputContext.",
+    ),
+    OWN_STATISTICS: (
+        "each replica normalises by its own batch",
+        "Synchronize: keras.layers.BatchNormalization(synchronized=True).",
+    ),
+    SHUFFLED_APART: (
+        "each worker shuffles all examples before its shard is taken, so that some come more often than others",
+        "Give the shuffle one seed for all workers, or shuffle after the shard.",
+    ),
+    PLACED: ("the program places its work on devices itself, by tf.device", "Leave it to the strategy."),
+    UNREAD: ("what copies of a variable hold that nobody has read is not compared", "Read it in the program."),
+    COUNTED: (
+        "the number of replicas is meant where the program asks for it, as for a rate; on one device it is 1",
+        "Write the number, or divide the sum over replicas by it.",
+    ),
+    REPEATED_DRAWS: (
+        "after a restart the run draws numbers again that it had drawn",
+        "Save the generator: tf.train.Checkpoint(generator=tf.random.get_global_generator(), ...).",
+    ),
+    BY_PROOF: ("a proof speaks for variables of which rounding hides what a step adds", "Train them in float32."),
+    PYTHON_STATE: (
+        "the program's own Python gives more than its arguments and generators say, as by a state",
+        "Give it what it depends on as an argument.",
+    ),
+    PYTHON_ROWS: (
+        "the program's own Python draws for an example by the examples beside it",
+        "Draw for each example by itself, or by a statistic of the whole data set.",
+    ),
+    GIVEN_BACK: (
+        "what a call gives back to the program, such as a loss that it prints, is not what one device gives",
+        'Reduce parts of a sum by strategy.reduce("SUM", ...), and means of equally many examples by "MEAN".',
+    ),
+}
+"""By its code what each says, and what to do for a run without it."""
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
 SHUFFLED = "shuffle_before_shard"
@@ -52,9 +104,9 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
     """
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_by_python(case.reference)]
     found += [*_placed(case.run), *_unread(case.run), *_given_back(case)]
-    order = _is_order_only(case.run, case.reference)
     shares = _cut_by_worker(case.run, case.reference)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
+    order = _EXAMPLES in broken and _is_order_only(case)
     apart = _shuffled_apart(case) if broken & {_EXAMPLES, _IN_TURN} else None
     found += [] if apart is None else [apart]
     kept = []
@@ -70,7 +122,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
             kept.append(not_judged(_ROWS, "one device reads the examples of the first worker only"))
             found.append(shares)
             continue
-        if judgement.law == _EXAMPLES and judgement.status == "broken" and order:
+        if judgement.law == _EXAMPLES and order:
             kept.append(replace(judgement, status="held", findings=()))
             found.append(_order(case.reference))
         else:
@@ -233,10 +285,15 @@ def _shuffled_apart(case: Case) -> Condition | None:
     return Condition(SHUFFLED_APART, text)
 
 
-def _is_order_only(run: RunTrace, reference: RunTrace) -> bool:
-    """Whether both have had the same examples, each as often, as far as nobody has reported which they are."""
-    seen = run.examples_are_seen and reference.examples_are_seen
-    return seen and _examples(run) == _examples(reference)
+def _is_order_only(case: Case) -> bool:
+    """Whether both have had the same examples, each as often.
+
+    Where a program reports which they are, an order is its own only if workers shuffle shards that they had cut.
+    """
+    if case.run.examples_are_seen and case.reference.examples_are_seen:
+        return _examples(case.run) == _examples(case.reference)
+    cause = cause_of(case)
+    return cause is not None and cause.cause == SHUFFLED_SHARD
 
 
 def _examples(trace: RunTrace) -> Counter[int]:

@@ -34,7 +34,15 @@ def _case(replicas: Sequence[Shards], ids: list[int] | None = None, *, epochs: i
 
 
 def _named(case: Case) -> list[str]:
-    return [one.cause for one in named_causes(aligned(case.run, case.reference))]
+    pipelines = case.run.clients[0].counters.pipelines
+    return [one.cause for one in named_causes(aligned(case.run, case.reference), pipelines)]
+
+
+def _made_by(case: Case, made: str, distributed: Literal["dataset", "function"] = "function") -> Case:
+    """The same case, of which the first client has seen by what its data was made, the last transformation first."""
+    pipeline = Pipeline("train.py:9", distributed, tuple(Transformation(kind, "train.py:8") for kind in made.split()))
+    first = edited(case.run.clients[0], counters=Counters(pipelines=(pipeline,)))
+    return Case(RunTrace((first, *case.run.clients[1:])), case.reference, case.tolerance)
 
 
 def _off(workers: int) -> Case:
@@ -172,6 +180,12 @@ def _filtered_late_with_other_ids(workers: int) -> Case:
     return _case([batched(shard, BATCH // workers) for shard in shards], [hashed[key] for key in _KEPT])
 
 
+def _shuffled_shards(workers: int) -> Case:
+    """Each worker has its own shard, in an order of its own."""
+    orders = [random.Random(k).sample(IDS[k::workers], len(IDS[k::workers])) for k in range(workers)]
+    return _made_by(_case([batched(order, BATCH // workers) for order in orders]), "Batch Shuffle Shard")
+
+
 def _shuffled_first_with_one_seed_right(workers: int) -> Case:
     """The same, but worker 0 has the reference's seed."""
     orders = [IDS, *(random.Random(7 + k).sample(IDS, N) for k in range(1, workers))]
@@ -213,6 +227,7 @@ CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_files_of_a_batch_each, "sharded_by_files", "examples_at_other_steps"),
     (_filtered_late, "filtered_after_shard", "examples_at_other_steps"),
     (_filtered_late_with_other_ids, "filtered_after_shard", "examples_at_other_steps"),
+    (_shuffled_shards, "shuffled_shard", "examples_at_other_steps"),
     (_shuffled_first_with_one_seed_right, "shuffle_before_shard", "examples_duplicated"),
     (_shuffled_first, "shuffle_before_shard", "examples_duplicated"),
     (_overlapping, "overlapping_shards", "examples_duplicated"),
@@ -365,12 +380,35 @@ def test_what_was_shuffled_after_the_shard_was_not_before_it(
     distributed: Literal["dataset", "function"], made: str, cause: str | None
 ) -> None:
     """The program's pipeline says so, where random shards would share as many ids."""
-    case = _shuffled_first(2)
-    pipeline = Pipeline("train.py:9", distributed, tuple(Transformation(kind, "train.py:8") for kind in made.split()))
-    first = edited(case.run.clients[0], counters=Counters(pipelines=(pipeline,)))
-    found = explain(Case(RunTrace((first, *case.run.clients[1:])), case.reference, case.tolerance))
+    found = explain(_made_by(_shuffled_first(2), made, distributed))
     assert found is not None
     assert found.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("make", "made", "causes"),
+    [
+        (_filtered_late, "Batch Filter Shard", ["filtered_after_shard"]),
+        (_filtered_late, "Batch Shard", []),  # nothing was left out by a filter
+        (_shuffled_shards, "Batch Shard Shuffle", []),
+        (_shuffled_shards, "Batch Shard", []),
+    ],
+)
+def test_no_cause_is_named_that_the_pipeline_does_not_have(
+    make: Callable[[int], Case], made: str, causes: list[str]
+) -> None:
+    """Where it has been seen, what was read is not enough."""
+    assert _named(_made_by(make(2), made)) == causes
+
+
+@pytest.mark.parametrize(("make", "is_given"), [(_shuffled_shards, True), (_filtered_late, False)])
+def test_an_order_of_the_shard_is_a_condition_where_examples_are_reported(
+    make: Callable[[int], Case], is_given: bool
+) -> None:
+    """Each worker may shuffle what it has cut; other steps than one device's for another reason are a finding."""
+    judgements, conditions = conditions_of(make(2), [Judgement("examples_match_reference", "broken")])
+    assert [each.code for each in conditions] == (["order_of_examples"] if is_given else [])
+    assert [each.status for each in judgements] == ["held" if is_given else "broken"]
 
 
 def test_a_cause_that_is_given_explains_nothing() -> None:

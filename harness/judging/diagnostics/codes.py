@@ -1,20 +1,27 @@
-"""What each code of a diagnostic says: rules, causes of wrong examples, relations at a line, laws, outcomes."""
+"""What each code says: rules, causes of wrong examples, relations at a line, laws, conditions, outcomes."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 
 from harness.judging import laws
+from harness.judging.batch_of_average import TOLD_BATCH
+from harness.judging.conditions import CONDITIONS
 from harness.judging.culprit.kinds import KINDS
+from harness.judging.diagnostics.examples import all_examples
 from harness.judging.diagnostics.from_verdict import DENIED, NOT_JUDGED, REFUTED
 from harness.judging.explain import all_rules, says
 from harness.judging.explain.causes import all_causes
 from harness.judging.known_issues import registry
 
 FAILED, LACKING = "run_failed", "machine_lacks"
+_TOLD = (
+    "the batch that a loss is divided by is that of all replicas",
+    "Tell tf.nn.compute_average_loss the global batch, or divide the batch: context.get_per_replica_batch_size(...).",
+)
 _OTHERS = {
     NOT_JUDGED: (
         "what was compared shows too little to say that the training is right, or wrong; the sentence says why",
@@ -39,11 +46,13 @@ class Code:
 
     Attributes:
         name: as in `error[name]`.
-        kind: `rule`, `cause`, `relation`, `law`, `known issue` or `outcome`.
+        kind: `rule`, `cause`, `relation`, `law`, `condition`, `known issue` or `outcome`.
         says: what is wrong, in a sentence.
         more: what else is known of it, in paragraphs.
         cure: what to do.
-        program: a program that does it, whole.
+        program: a program that does it, whole; of a known issue its way out.
+        strategy: under which it does it, where it is wrong.
+        right: the program that is right beside it.
     """
 
     name: str
@@ -52,11 +61,20 @@ class Code:
     more: str = ""
     cure: str = ""
     program: str = ""
+    strategy: str = ""
+    right: str = ""
 
 
 def all_codes() -> dict[str, Code]:
     """Every code, by its name."""
-    return {code.name: code for code in (*_rules(), *_causes(), *_relations(), *_laws(), *_known(), *_outcomes())}
+    kinds = (_rules(), _causes(), _relations(), _laws(), _conditions(), _known(), _outcomes())
+    return {code.name: _with_example(code) for kind in kinds for code in kind}
+
+
+def _with_example(code: Code) -> Code:
+    if (found := all_examples().get(code.name)) is None:
+        return code
+    return replace(code, program=found.wrong, strategy=found.strategy, right=found.right)
 
 
 def _rules() -> Iterator[Code]:
@@ -78,6 +96,12 @@ def _laws() -> Iterator[Code]:
     for law in laws.all_laws():
         first, _, more = (inspect.getdoc(import_module(f"{laws.__name__}.{law.id}")) or "").partition("\n\n")
         yield Code(law.id, "law", first.partition(": ")[2].rstrip("."), more)
+    yield Code(TOLD_BATCH, "law", _TOLD[0], cure=_TOLD[1])
+
+
+def _conditions() -> Iterator[Code]:
+    for name, (said, cure) in CONDITIONS.items():
+        yield Code(name, "condition", said, cure=cure)
 
 
 def _known() -> Iterator[Code]:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints, Streams
 
 _EXAMPLES_MIN = 12
+# A generator is a flat map, whose Python may filter.
+_LEAVE_OUT = ("Filter", "TakeWhile", "IgnoreErrors", "FlatMap", "Interleave", "ParallelInterleave")
 _CURE = (
     "Filter before the shard, ds.filter(...).shard(...), and the steps hold the examples of one device; otherwise they "
     "do not, and workers run out of data at different steps."
@@ -23,7 +25,7 @@ class _FilteredAfterShard:
 
     def predictions(self, inputs: Inputs) -> Iterable[Streams | Checked]:
         workers = len(inputs.workers)
-        if workers < 2 or len(inputs.read[0]) != len(inputs.truth) or _in_turn(inputs):
+        if workers < 2 or len(inputs.read[0]) != len(inputs.truth) or _in_turn(inputs) or not _may_leave_out(inputs):
             return
         read = inputs.whole()
         if sum(map(len, read)) < _EXAMPLES_MIN or not all(map(len, read)):
@@ -44,6 +46,11 @@ class _FilteredAfterShard:
         parts = [[own[k] for own in inputs.read] for k in range(len(inputs.truth))]
         whole = [_scattered(truth, own, inputs.batch) for truth, own in zip(inputs.truth, parts, strict=True)]
         yield Checked(text, all(whole))
+
+
+def _may_leave_out(inputs: Inputs) -> bool:
+    """Whether something in what the run has iterated may leave examples out; a shuffle or an uneven end does not."""
+    return not inputs.pipelines or any(made.kind in _LEAVE_OUT for each in inputs.pipelines for made in each.made)
 
 
 def _nth(workers: int) -> str:
