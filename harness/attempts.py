@@ -22,7 +22,7 @@ from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import StandIn
-from harness.evidence.steps import RunEvidence, Standing, segment_of
+from harness.evidence.steps import FOR_ALL, RunEvidence, Standing, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judgement import judge, task_summaries
 from harness.judging.assumptions import without_judgement
@@ -57,6 +57,8 @@ Tasks = dict[str, dict[str, Any]]
 
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
+
+_TWICE = Standing(copies=2)
 
 _ONE_STEP = "one step on the examples of all replicas"
 _NATIVELY = "each step is {}, computed by the script as it is on one device, with one replica"
@@ -343,17 +345,26 @@ class JudgedAttempt:
         """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`.
 
         It is known where the script has, as on one device, a batch of as many examples as the first replica had, or as
-        all had together.
+        all had together; of another batch where it is known how gradients grow with their examples.
         """
-        venue, told = self.asked.venue(self.case), self.program.natively(1)
-        for first in (True, False):
-            of = dataclasses.replace(venue, standing=Standing(repeats=not first))
-            with reference_runs(told, self.directory, self.case.name, of, first=True) as runs:
-                native = runs.plain().trace
-            seen = next(iter(native.clients[0].seen), None)
-            if seen is not None and (seen.given is None or seen.given.rows == seen.given.own):
-                return factor_of(run, native, self.case.replicas, alike, first=first)
-        return None
+        told, replicas = self.program.natively(1), self.case.replicas
+
+        def native(standing: Standing) -> RunTrace:
+            venue = dataclasses.replace(self.asked.venue(self.case), standing=standing)
+            with reference_runs(told, self.directory, self.case.name, venue, first=True) as runs:
+                return runs.plain().trace
+
+        first = native(Standing(repeats=False))
+        if _rows_for_own(first) == 1.0:
+            return factor_of(run, first, replicas, alike, first=True)
+        every = native(FOR_ALL)
+        factor, rows = factor_of(run, every, replicas, alike), _rows_for_own(every)
+        if rows == 1.0 or factor is None or rows is None:
+            return factor if rows == 1.0 else None
+        times = times_of(native(_TWICE), every, 1)
+        if times is None or min(abs(times - 1.0), abs(times - 2.0)) > SCALED:
+            return None
+        return factor if abs(times - 1.0) <= SCALED else factor * rows  # a mean, or a sum over examples
 
     def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[NativeRun, Reference]:
         """As `natively`, by all steps.
@@ -378,6 +389,9 @@ class JudgedAttempt:
                 return NativeRun(), reference
             each = dataclasses.replace(venue, standing=Standing(replicas, repeats=False))
             native, by = told.by(each, verdict.tasks)
+            wholes = dataclasses.replace(venue, standing=Standing(replicas))
+            if _rows_for_own(by.trace) != 1.0 and not _match(told.by(wholes, verdict.tasks, of=OF_VARIABLES)[0]):
+                return NativeRun(), reference  # it divides by the number of examples that one replica has on one device
             what = "the mean of steps on the examples of each replica"
         factor = factor_of(run, by.trace, replicas)
         linear |= factor is not None  # then what is reduced is what replicas took
@@ -398,11 +412,19 @@ class JudgedAttempt:
         """
         if not _match(native):
             return False
-        twice = dataclasses.replace(self.asked.venue(self.case), standing=Standing(copies=2))
+        twice = dataclasses.replace(self.asked.venue(self.case), standing=_TWICE)
         again, doubled = told.by(twice, native.tasks, of=OF_VARIABLES)
         # Where gradients are clipped, variables would not show that they have grown.
         times = times_of(doubled.trace, by.trace, 1)
         return _match(again) and times is not None and abs(times - 1.0) <= SCALED
+
+
+def _rows_for_own(trace: RunTrace) -> float | None:
+    """How many examples a script is given at its first step for each that it has there by itself; None of no step."""
+    seen = next(iter(trace.clients[0].seen), None)
+    if seen is None or seen.given is None:
+        return None if seen is None else 1.0
+    return seen.given.rows / seen.given.own if seen.given.own else None
 
 
 def _match(verdict: Verdict) -> bool:

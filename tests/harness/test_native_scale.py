@@ -101,6 +101,29 @@ def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Pat
     assert any("the mean of steps on the examples of each replica" in note for note in verdict.notes) is mean
 
 
+_LOSS = "tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH"
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("size", "loss", "outcome"),
+    [
+        ("BATCH", _LOSS, "abstained"),
+        ("BATCH", "tf.nn.compute_average_loss((tf.linalg.matvec(x, w) - y) ** 2, None, BATCH)", "inconsistent"),
+        ("4", _LOSS, "consistent"),
+    ],
+)
+def test_a_batch_that_each_replica_reads_whole_is_no_mean_of_steps(
+    place: Path, size: str, loss: str, outcome: str
+) -> None:
+    """On one device the script reads fewer examples than a replica has, and divides by as many."""
+    loop = LOOP.replace(_LOSS, loss).replace(".batch(BATCH)", f".batch({size})")
+    given = "strategy.distribute_datasets_from_function(lambda _: dataset)"
+    (place / "train.py").write_text(loop.replace("strategy.experimental_distribute_dataset(dataset)", given))
+    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)
+
+
 @pytest.mark.full
 def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
     """A clip before the reduction is what one device does with the rows of each replica, too; it is found."""
