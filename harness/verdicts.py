@@ -15,7 +15,15 @@ from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
 from harness.judging.conditions import DRAWN_DATA, shown
 from harness.judging.explain.copies_packed import COPIES_PACKED
-from harness.judging.per_replica import drawn_by_each, made_for_each, reports_own, settled, sources, trained_from
+from harness.judging.per_replica import (
+    drawn_by_each,
+    leaves_out_steps,
+    made_for_each,
+    reports_own,
+    settled,
+    sources,
+    trained_from,
+)
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
@@ -104,13 +112,15 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
         return without_judgement(verdict, OUTSIDE), reference
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
         return by_drawn_data(attempt, verdict, reference), reference
-    if verdict.outcome == "consistent" or case.replicas == 1 or attempt.changes is not None or not reference.follows:
+    if case.replicas == 1 or attempt.changes is not None or not reference.follows:
+        return verdict, reference
+    if verdict.outcome == "consistent" and not leaves_out_steps(reference.trace):
         return verdict, reference
     return _by_what_is_own(attempt, verdict, reference, tasks), reference
 
 
 def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
-    """A verdict that is inconsistent, where replicas may have something for themselves."""
+    """A verdict that is inconsistent, or says nothing of some steps, where replicas may have something of their own."""
     trace, evidence = reference.trace, attempt.evidence
     if why := made_for_each(verdict, attempt.first, trace, evidence) or drawn_by_each(verdict, trace, evidence):
         return without_judgement(verdict, why)

@@ -162,6 +162,11 @@ def _changed(evidence: RunEvidence) -> set[str]:
     return {name for name, copies in first.items() if second.get(name, copies) != copies}
 
 
+def leaves_out_steps(reference: RunTrace) -> bool:
+    """Whether one replica could not compute some steps: of these it says nothing, though others may be right."""
+    return bool(steps_with_other_draws(completed([reference]).traces[0]))
+
+
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:
     """The verdict by one replica, with what that by several says of the variables.
 

@@ -87,3 +87,46 @@ def test_a_script_that_draws_its_weights_has_the_line_of_its_mean(
     verdict = verify(["python", "train.py"], "mirrored-2", explain=True, prove=False)
     assert verdict.culprit is not None, str(verdict)
     assert _BAYES.splitlines()[verdict.culprit.line - 1].endswith("# guilty")
+
+
+_TWO_KINDS = """
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+x = tf.random.stateless_normal([48, 3], seed=[1, 2])
+with strategy.scope():
+    v, w = tf.Variable(tf.ones([3, 1])), tf.Variable(tf.ones([4, 1]))
+
+def update(variable, outputs):
+    with tf.GradientTape() as tape:
+        loss = MEAN(outputs() ** 2)
+    gradient = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, variable))
+    variable.assign_sub(0.01 * gradient)
+
+def critic(x):
+    scale = tf.random.uniform([])
+    update(v, lambda: x @ v * scale)
+
+def generator(x):
+    noise = tf.random.normal([tf.shape(x)[0], 4])
+    update(w, lambda: noise @ w)
+
+steps = [tf.function(lambda batch, step=step: strategy.run(step, args=(batch,))) for step in (critic, generator)]
+for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(12)):
+    for step in steps:
+        step(batch)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_steps_that_one_replica_cannot_compute_are_computed_by_several(
+    wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Though every other step can be; before, such a step was left out, and the verdict was consistent."""
+    script = _TWO_KINDS.replace("MEAN(", "tf.reduce_mean(" if wrong else "1 / 12 * tf.reduce_sum(")
+    (tmp_path / "train.py").write_text(script)
+    monkeypatch.chdir(tmp_path)
+    verdict = verify(["python", "train.py"], "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
+    assert wrong or [each.code for each in verdict.conditions] == ["own"]

@@ -306,6 +306,8 @@ class Follower:
 
         def known(step: RunStep) -> list[int | None]:
             passed = [each[0][1].arrays[part].shape for each in self._of_all(step, place, replica) if each]
+            if not passed and self._standing.times > 1:  # of which it is not known yet that they are given again
+                return [None, *shape.as_list()[1:]]
             return known_sizes(shape.as_list(), passed)
 
         if self._pending is not None:
