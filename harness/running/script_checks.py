@@ -63,7 +63,8 @@ def ready(
         _check_files(fault)
     if prove:
         raise UsageError(f"what a script does is not proved from its graphs; {instead}")
-    return program.under(case.name, case.replicas, case.workers, case.ps, disturbed=changes is not None)
+    cluster = (case.name, case.replicas, case.workers, case.ps)
+    return program.under(*cluster, disturbed=changes is not None, device_type=case.device_type)
 
 
 def _check_files(fault: Fault) -> None:

@@ -97,14 +97,22 @@ class Program:
         digest = _digest(source, msgspec.json.encode(script), msgspec.json.encode(variables))
         return cls(name=script.name, payload=b"", digest=digest, script=script, variables=variables)
 
-    def under(self, strategy: str, replicas: int, workers: int, ps: int = 0, *, disturbed: bool = False) -> Program:
+    def under(
+        self,
+        strategy: str,
+        replicas: int,
+        workers: int,
+        ps: int = 0,
+        *,
+        disturbed: bool = False,
+        device_type: str = "CPU",
+    ) -> Program:
         """The program, ready to be its own reference: that of a script depends on what it stands for."""
         if self.script is None:
             return self
-        script = msgspec.structs.replace(
-            self.script, strategy=strategy, replicas=replicas, workers=workers, ps=ps, disturbed=disturbed
-        )
-        return Program.of_script(script)
+        cluster: dict[str, Any] = {"strategy": strategy, "replicas": replicas, "workers": workers, "ps": ps}
+        of_run: dict[str, Any] = {"disturbed": disturbed, "device_type": device_type}
+        return Program.of_script(msgspec.structs.replace(self.script, **cluster, **of_run))
 
     def with_one_worker(self, repeated: int = 1) -> Program:
         """A script with a coordinator, as its own reference that is told of a single worker.

@@ -42,6 +42,7 @@ class Script(msgspec.Struct, frozen=True):
         disturbed: whether it is to be killed, so that each step is looked at as soon as it was done, in all runs alike.
         updates: what the user says that closures are; None if nothing.
         repeated: how often each example stands in its batch.
+        device_type: what its replicas compute on, as TensorFlow calls it.
         cells: of a notebook, which is run in place of what stands in the file.
     """
 
@@ -57,6 +58,7 @@ class Script(msgspec.Struct, frozen=True):
     ps: int = 0
     updates: Updates | None = None
     repeated: int = 1
+    device_type: str = "CPU"
     cells: tuple[NotebookCell, ...] = ()
 
     @classmethod

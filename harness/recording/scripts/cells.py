@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import codeop
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 from harness.subject.notebook import NotebookCell, is_harmless, show_to_python
 
@@ -36,14 +37,14 @@ def _display(*objects: object, **_: object) -> None:
         sys.stdout.write(f"{each!r}\n")
 
 
-def run_cells(path: str, cells: Sequence[NotebookCell]) -> None:
-    """Run them in their order in one namespace, as `__main__`.
+def run_cells(path: str, cells: Sequence[NotebookCell], names: Mapping[str, Any] | None = None) -> None:
+    """Run them in their order in one namespace, as `__main__`, with these names besides Python's own.
 
     Raises:
         Exception: whatever a cell raises, with its lines in the traceback.
     """
     main, before = ModuleType("__main__"), sys.modules["__main__"]
-    main.__dict__.update(display=_display, get_ipython=_Shell)
+    main.__dict__.update(names or {}, display=_display, get_ipython=_Shell)
     compiled = codeop.Compile()  # what a cell imports from __future__ holds in those after it
     sys.modules["__main__"] = main
     try:

@@ -46,6 +46,7 @@ from harness.recording.placement import placement_of
 from harness.recording.recorder import Recorder
 from harness.recording.scripts.cells import run_cells
 from harness.recording.scripts.design_differences import design_differences
+from harness.recording.scripts.device_counts import length
 from harness.recording.scripts.joins import joins_noted
 from harness.recording.scripts.one_replica import one_replica
 from harness.recording.scripts.scope_errors import compiled_named, unscoped_named
@@ -249,7 +250,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         # Last, so that it sees what the script gets.
         with contextlib.suppress(ScriptEnded):
             stack.enter_context(recorder.witnessing())
-            _execute(program.script)
+            _execute(program.script, {"len": length} if _is_reference(case, assignment) else {})
             at_end()
             stack.close()
     if session.work is None:
@@ -264,6 +265,10 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
 
 
+def _is_reference(case: StrategyCase, assignment: Assignment) -> bool:
+    return case.name == "default" or assignment.standing.are_wholes
+
+
 def _around(
     session: _Session, assignment: Assignment, folder: Path, stand_ins: StandIns, witness: Witness
 ) -> Callable[[], None]:
@@ -274,7 +279,7 @@ def _around(
     if case.family.draws_apart or started:
         session.in_data = stack.enter_context(own_shuffles(client + len(case.clients) * started))
     stack.enter_context(as_reference(assignment))
-    if case.name == "default" or assignment.standing.are_wholes:
+    if _is_reference(case, assignment):
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.standing.replicas}
         stack.enter_context(one_replica(stand_ins, **told))
         stack.enter_context(design_differences(stand_ins, yields=bool(assignment.follows)))
@@ -339,8 +344,8 @@ def all_cpus(count: int) -> Iterator[None]:
 _OURS = ("harness", "simulator")
 
 
-def _execute(script: Script) -> None:
-    """Run it as `__main__`, in its directory, with its arguments.
+def _execute(script: Script, names: dict[str, Any]) -> None:
+    """Run it as `__main__`, in its directory, with its arguments, and with these names besides Python's own.
 
     Raises:
         RuntimeError: it has ended itself with another exit code than 0.
@@ -351,17 +356,17 @@ def _execute(script: Script) -> None:
     sys.path.insert(0, str(Path(script.path).parent))
     try:
         with mock.patch.object(os, "_exit", _leaving(os._exit)):
-            _run(script)
+            _run(script, names)
     except SystemExit as end:
         if end.code not in (None, 0):
             raise RuntimeError(f"{script.name} ended itself with exit code {end.code!r}") from end
 
 
-def _run(script: Script) -> None:
+def _run(script: Script, names: dict[str, Any]) -> None:
     if script.cells:
-        run_cells(script.path, script.cells)
+        run_cells(script.path, script.cells, names)
     else:
-        runpy.run_path(script.path, run_name="__main__")
+        runpy.run_path(script.path, names, run_name="__main__")
 
 
 def _leaving(leave: Callable[[int], NoReturn]) -> Callable[[int], NoReturn]:

@@ -19,6 +19,7 @@ import msgspec
 from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
 from harness.recording.scripts.counts import ReplicaCount
+from harness.recording.scripts.device_counts import counted_devices
 from harness.recording.scripts.manual_shards import batch_size, is_joined, join_manual_shards
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
@@ -42,7 +43,10 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
         stack.enter_context(_several_workers(replicas))
         stack.enter_context(_central_storage(replicas))
         stack.enter_context(_from_functions(stand_ins))
-        stack.enter_context(_counted(stand_ins, follows=follows))
+        count = ReplicaCount(script.replicas, stand_ins)
+        stack.enter_context(_counted(stand_ins, count, follows=follows))
+        if script.workers == 1 and not script.ps:
+            stack.enter_context(counted_devices(stand_ins, count))
         if script.replicas > 1 and replicas == 1:
             stack.enter_context(_values(stand_ins) if follows else _refused(stand_ins))
         if script.strategy.startswith("multi_worker"):
@@ -118,12 +122,10 @@ def _several_workers(replicas: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _counted(stand_ins: StandIns, *, follows: bool) -> Iterator[None]:
+def _counted(stand_ins: StandIns, count: ReplicaCount, *, follows: bool) -> Iterator[None]:
     """`num_replicas_in_sync`, which TensorFlow and Keras read as it is."""
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
-
-    count = ReplicaCount(stand_ins.script.replicas, stand_ins)
 
     def replicas(strategy: Any) -> Any:
         if not stand_ins.asked_by_script():
