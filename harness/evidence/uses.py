@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import Enum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ class Use(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         given: what arguments have to be, by name: a value; `set`, which is neither None nor False; `>N`; `several`,
             outputs by name or place; `a function`; `of unknown length`, `a generator` and `an array`, for data; `not
             built`, for an object that is used within a `tf.function` first; `not False`, also where it is not given; or
-            a pattern of `fnmatch` for a text.
+            a pattern of `fnmatch` for a text, or for the name of an enumeration's member.
     """
 
     of: str
@@ -45,7 +46,8 @@ def _fits(wanted: bool | str, value: Any) -> bool:
         return isinstance(value, int) and not isinstance(value, bool) and value > int(wanted[1:])
     if wanted in _PREDICATES:
         return _PREDICATES[wanted](value)
-    return isinstance(value, str | Path) and fnmatchcase(str(value), wanted)
+    text = value.name if isinstance(value, Enum) else value
+    return isinstance(text, str | Path) and fnmatchcase(str(text), wanted)
 
 
 def _is_function(value: Any) -> bool:

@@ -47,7 +47,10 @@ def target_of(name: str) -> tuple[Any, str] | None:
         found = getattr(owner, last)
     except (ImportError, AttributeError):
         return None
-    return (found, "__init__") if isinstance(found, type) else (owner, last)
+    if not isinstance(found, type):
+        return owner, last
+    # A named tuple is made by `__new__`; whoever gives it another `__init__` may no longer call that of `object`.
+    return found, "__new__" if found.__init__ is object.__init__ else "__init__"
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import subprocess
 import sys
+from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +33,12 @@ with strategy.scope():
     model = keras.Sequential(layers)
     model.compile(keras.optimizers.SGD(0.1, clipnorm=1.0), "mse")
 """
+
+
+class _Mode(Enum):
+    PER_REPLICA = 1
+
+
 FIT = "model.fit(tf.data.Dataset.from_tensor_slices((x, x[:, :2])).batch(8), verbose=0)\n"
 
 
@@ -48,6 +55,8 @@ FIT = "model.fit(tf.data.Dataset.from_tensor_slices((x, x[:, :2])).batch(8), ver
         (">0", "epoch", False),
         ("*.h5", "model.h5", True),
         ("*.h5", Path("model.keras"), False),
+        ("PER_*", _Mode.PER_REPLICA, True),
+        ("PER_*", 1, False),
         ("several", ["mse", "mae"], True),
         ("several", ["mse"], False),
         ("a function", lambda target, output: target, True),
@@ -104,6 +113,7 @@ def _audited(folder: Path, text: str, strategy: str = "mirrored-2") -> list[tupl
     (folder / "train.py").write_text(text)
     script = Script.of([sys.executable, str(folder / "train.py")], 100, ())
     found = audit(Program.of_script(script), strategy_case(strategy))
+    assert bool(found.failure) is ("raise ValueError" in text), found.failure
     return [(each.issue.id, tuple(Path(where).name for where in each.places)) for each in found.met]
 
 
