@@ -73,6 +73,7 @@ def judge(
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
         placement=_placement(parts),
+        counted=parts.last.clients[0].counters.counted,
         environments=environments_of(parts.last, reference),
         abstained=not_finite(reference.trace, judged.case.reference)
         or none_judged(judged.last.apart, judged.last.reference),

@@ -203,7 +203,7 @@ def _verify(program: tuple[str, ...], options: dict[str, Any]) -> int:
             "stream",
         )
     }
-    if options["strict"]:
+    if options["strict"] and len(program) == 1:  # a script's steps are not proved
         asked["prove"] = True
     if options["fix"]:  # which needs the line
         asked["explain"] = True

@@ -120,6 +120,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
         averages: what was said of the global batch.
         by_replica: lines that make a value for each replica by its number.
         state: floating variables that it keeps and does not train.
+        counted: lines of a function that ask for the number of replicas.
     """
 
     scheduled: int | None = None
@@ -146,3 +147,4 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     averages: tuple[Average, ...] = ()
     by_replica: tuple[str, ...] = ()
     state: tuple[str, ...] = ()
+    counted: tuple[str, ...] = ()

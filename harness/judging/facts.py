@@ -49,7 +49,8 @@ class Facts:
     are wrong then, also where that was asked afterwards. `looked` says what was seen of the operations of the first
     wrong step, where they were watched. `proof` says, where that was asked, whether the step is right for every batch.
     `course` is how the losses went, for pages. `environments` says what run and reference had installed, where the
-    reference is of another environment. `strict` is whether nothing may be taken as given.
+    reference is of another environment. `strict` is whether nothing may be taken as given. `counted` has the lines of
+    a function that ask for the number of replicas.
     """
 
     program: str
@@ -75,6 +76,7 @@ class Facts:
     environments: Environments | None = None
     conditions: tuple[Condition, ...] = ()
     strict: bool = False
+    counted: tuple[str, ...] = ()
 
     @property
     def denied(self) -> tuple[str, ...]:

@@ -62,10 +62,10 @@ class Verdict(Facts):
         """The object of the command line's `--json`; non-finite numbers become the strings "inf", "-inf", "nan".
 
         `ledger` (the lines of the table), `interrupted`, `faults`, `links`, `placement` (by task: `replicas`, `there`,
-        `variables`, `peak_bytes`), `abstained`, `notes` and the explanation's `cause` are there only if there are any;
-        `forced` and `rehearsed` only if true; `culprit` (`file`, `line`, `source`, `op`, `layer`, `relation`,
-        `expected`, `inputs`, `step`; null if none was found) and `looked` (`why_not`, `seconds`) only where a step was
-        watched;
+        `variables`, `peak_bytes`), `abstained`, `counted`, `notes` and the explanation's `cause` are there only if
+        there are any; `forced` and `rehearsed` only if true; `culprit` (`file`, `line`, `source`, `op`, `layer`,
+        `relation`, `expected`, `inputs`, `step`; null if none was found) and `looked` (`why_not`, `seconds`) only where
+        a step was watched;
         `wrong_steps` and `right_steps`, how many those are, only where each step was judged by itself; `proof`
         (`status`, `conditions`, `culprit`, `suspects`, `open_operations`, `reasons`, `values`, `seconds`) only where it
         was asked for; `course` (`steps`, `observed` and `expected` losses, `shares` of replicas at `step`) where there
@@ -100,7 +100,7 @@ class Verdict(Facts):
             plain["explanation"] |= {"cause": why.cause}
         if self.ledger is not None:
             plain["ledger"] = self.ledger.splitlines()
-        for key in ("interrupted", "faults", "links", "placement", "notes", "forced", "rehearsed"):
+        for key in ("interrupted", "faults", "links", "placement", "counted", "notes", "forced", "rehearsed"):
             if (value := getattr(self, key)) not in (None, (), False):
                 plain[key] = value
         if self.looked is not None:

@@ -25,6 +25,7 @@ from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import DatasetDraws, mend_seeds, own_shuffles, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
 from harness.recording.keras_build import optimizers_built_before
+from harness.recording.replica_lines import lines_that_count
 from harness.recording.serial_closures import serial_closures
 from harness.recording.shard_hints import without_shard_hints
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
@@ -154,6 +155,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if watch is not None:
             stack.enter_context(watch.active())
         stack.enter_context(_as_a_device_computes(strategy, case, assignment))
+        counted = stack.enter_context(lines_that_count())
         # Last, so that it sees what the program gets.
         stack.enter_context(recorder.witnessing())
         train(strategy, recorder)
@@ -162,7 +164,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
     draws = {"unseeded": drawn.times, "dataset_draws": 0 if program.fixed_draws else in_data.times}
-    recorder.close(scheduled=closures.count, retried=closures.retried, **draws, work=done, placement=placed)
+    told: dict[str, Any] = {"scheduled": closures.count, "retried": closures.retried, "counted": tuple(counted)}
+    recorder.close(**told, **draws, work=done, placement=placed)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
 
 

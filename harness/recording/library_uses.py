@@ -50,7 +50,7 @@ def target_of(name: str) -> tuple[Any, str] | None:
     if not isinstance(found, type):
         return owner, last
     # A named tuple is made by `__new__`; whoever gives it another `__init__` may no longer call that of `object`.
-    return found, "__new__" if found.__init__ is object.__init__ else "__init__"
+    return found, "__new__" if inspect.getattr_static(found, "__init__") is object.__init__ else "__init__"
 
 
 @contextlib.contextmanager

@@ -84,10 +84,15 @@ def _went_on(before: Sequence[Segment], part: Segment, skipped: int) -> int:
     last = before[-1].after - before[-1].skipped + EvidenceReader(before[-1].folders[0]).steps
     if not first.is_there:
         return last
-    began = _state(first.held)
-    shares = {index: _share(began, _state_after(run, index)) for index in range(lead(before[0].folders), last + 1)}
-    most = max(shares.values(), default=0.0)
-    return last if most < _MOST else max(index for index, share in shares.items() if share == most)
+    began, begin = _state(first.held), lead(before[0].folders)
+    states = {index: _state_after(run, index) for index in range(begin, last + 1)}
+    # What is as the training began with it may not have been restored, such as the slots of an optimizer.
+    restored = {key: value for key, value in began.items() if value != states[begin].get(key, value)}
+    for held in (restored, began):
+        shares = {index: _share(held, state) for index, state in states.items()}
+        if (most := max(shares.values())) >= _MOST:
+            return max(index for index, share in shares.items() if share == most)
+    return last
 
 
 def _state_after(run: RunEvidence, index: int) -> _State:

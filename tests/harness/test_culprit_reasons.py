@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -63,6 +64,28 @@ def test_the_mean_of_variances_is_not_said_to_be_right(name: str, said: str) -> 
     assert told is not None
     assert said in told[1]
     assert (told[0] is EXAMPLES) == (name != "m")
+
+
+@pytest.mark.parametrize(
+    ("op", "made", "said"),
+    [
+        ("Const", [], "a number here is 32, and 16 on one device"),
+        ("Cast", ["Const"], "a number here is 32, and 16 on one device"),
+        ("Cast", ["Mean"], None),  # what an operation gave goes into it
+        ("ReadVariableOp", [], None),
+    ],
+)
+def test_a_number_that_the_program_gives_is_told_with_that_of_one_device(
+    op: str, made: list[str], said: str | None
+) -> None:
+    """Such as a batch times the number of replicas."""
+    scene = _scene(16.0, (32.0, 32.0), {Relation(REPLICATED, 1)}, op=op)
+    producers = dict(enumerate((SimpleNamespace(type=each) for each in made), start=1))
+    scene.aligned.sides = [SimpleNamespace(producer=producers.get)]
+    scene = replace(scene, op=msgspec.structs.replace(scene.op, inputs=tuple(producers)))
+    assert reasons._other_number(scene) == said
+    right = replace(scene, relations=frozenset({Relation(REPLICATED)}))
+    assert reasons._other_number(right) is None
 
 
 def test_a_factor_is_told_as_the_values_have_it() -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness import verify
+from harness.cli._exits import Exit
+from harness.cli.verify import verify as command
 from harness.evidence.steps import Segment
 from harness.judging import repeated_draws as judged
 from harness.judging.conditions import REPEATED_DRAWS
@@ -110,3 +112,6 @@ def test_a_script_whose_generator_is_not_saved_is_told(
     verdict = verify(["python", "train.py"], "mirrored-2", interrupt_at=3, prove=False)
     assert verdict.outcome == "consistent"
     assert (REPEATED_DRAWS in [condition.code for condition in verdict.conditions]) is repeats
+    if repeats:
+        asked = ["--strategy", "mirrored-2", "--interrupt-at", "3", "--strict", "--", "python", "train.py"]
+        assert command.main(asked, standalone_mode=False) == Exit.INCONSISTENT

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,24 @@ def test_a_part_that_began_anew_or_with_nothing_that_is_known(begins: float, aft
     second = _left(tmp_path / "second", [1.5], begins=begins)
     _, found = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,)))
     assert found.after == after
+
+
+def test_slots_that_were_not_restored_do_not_tell_where_a_part_goes_on(tmp_path: Path) -> None:
+    """They are as the training began with them, and more of them than of what was restored."""
+
+    def left(folder: str, first: int, slots: Callable[[int], float]) -> str:
+        writer = EvidenceWriter(tmp_path / folder)
+        for index in (1, 2, 3):
+            writer.begin(index)
+            own = _held(writer, float(first + index))
+            held = (own, *(_held(writer, slots(index), name) for name in ("m", "v", "n")))
+            writer.publish(StepEvidence(index, held, trained=True))
+        return str(tmp_path / folder)
+
+    first = left("first", 0, lambda index: float(index - 1))
+    second = left("second", 2, lambda index: float(index - 1))  # begins with 3.0, and slots of 0.0
+    _, found = segments_by_state(Parts(RunTrace(()), (_part(first),), evidence=(second,)))
+    assert found.after == 2
 
 
 def test_a_step_is_published_again_with_what_came_later(tmp_path: Path) -> None:

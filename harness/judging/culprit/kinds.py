@@ -26,9 +26,10 @@ class MistakeKind:
 MEAN = MistakeKind(
     "mean_of_own_examples",
     "each replica computes a mean over its own examples, where one device has those of the global batch",
-    'Put the mean together first: tf.distribute.get_replica_context().all_reduce("MEAN", mean) where all replicas have '
-    "equally many examples, else the sum and the count, each by all_reduce, and then their quotient. A loss is "
-    "divided by the global batch instead, with tf.nn.compute_average_loss(losses, global_batch_size=...).",
+    "Divide a loss by the global batch: tf.nn.compute_average_loss(losses, global_batch_size=...); a loss function for "
+    "Keras's fit gives the losses of the examples. Put another mean together before it is used: "
+    'tf.distribute.get_replica_context().all_reduce("MEAN", mean) where all replicas have equally many examples, else '
+    "the sum and the count, each by all_reduce, and then their quotient.",
 )
 EXTREME = MistakeKind(
     "extreme_of_own_examples",
@@ -49,7 +50,8 @@ PARTS = MistakeKind(
     "each replica computes of its part of a sum what one device computes of the whole",
     'Add up first, by tf.distribute.get_replica_context().all_reduce("SUM", x): gradients before they are clipped or '
     "normalized, and a count or a sum of squares before something is divided by it, or it is compared with a limit. "
-    "Divide by the number of replicas what is added up once more afterwards.",
+    "Divide by the number of replicas what is added up once more afterwards. Of an optimizer of Keras 3 leave out "
+    "clipnorm, clipvalue and global_clipnorm, which act before it adds up.",
 )
 WHOLE = MistakeKind(
     "counted_by_each_replica",
@@ -98,7 +100,15 @@ REPORT = MistakeKind(
     'Reduce it over the replicas: strategy.reduce("SUM", value, axis=None) for parts of a sum, "MEAN" for means of '
     "equally many examples; experimental_local_results(value)[0] is the first replica's.",
 )
+NUMBER = MistakeKind(
+    "number_of_replicas",
+    "a number that the number of replicas goes into is another one on one device",
+    "Write the number that is meant for any number of replicas: a global batch is that of all of them, as "
+    "global_batch_size is, and a rate is the same on one device. Divide by the number of replicas only what is added "
+    "up over them.",
+)
 KINDS: dict[str, MistakeKind] = {
-    kind.code: kind for kind in (MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, TWICE, NO_SUM, UPDATE, BRANCH, STATE, REPORT)
+    kind.code: kind
+    for kind in (MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, TWICE, NO_SUM, UPDATE, BRANCH, STATE, REPORT, NUMBER)
 }
 """By their codes."""

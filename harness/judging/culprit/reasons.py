@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.watched_step import REPLICA, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
-from harness.judging.culprit.client_step import assigns
+from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.kinds import (
     BRANCH,
     EXAMPLES,
     EXTREME,
     MEAN,
     NO_SUM,
+    NUMBER,
     PARTS,
     STATE,
     TWICE,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
+_VARIABLES = ("ReadVariableOp", "ResourceGather", "VariableV2")
 _SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
 _DEVIATIONS = ("reduce_variance", "reduce_std")
@@ -185,6 +187,18 @@ def _begins_wrong(scene: _Scene) -> str | None:
     factor = scene.replicas ** abs(best.power)
     times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
     return f"variable {scene.op.variable!r} begins with {times} the reference's value"
+
+
+def _other_number(scene: _Scene) -> str | None:
+    """A number that the program gives: nothing that an operation gives goes into it."""
+    best = min(scene.relations, key=lambda each: abs(each.power), default=None)
+    if scene.value is None or scene.value.size != 1 or best is None or best.right or scene.op.type in _VARIABLES:
+        return None
+    made = map(scene.aligned.sides[scene.node.client].producer, filter(None, scene.op.inputs))
+    if not all(each is None or each.type in ("Const", *ARRIVED) for each in made):
+        return None
+    ours, theirs = (f"{float(each.reshape(-1)[0]):.6g}" for each in (scene.parts[0], scene.value))
+    return f"a number here is {ours}, and {theirs} on one device"
 
 
 def _own_mean(scene: _Scene) -> str | None:
@@ -359,6 +373,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (TWICE, _aggregated_twice),
     (UPDATE, _updated_apart),
     (None, _begins_wrong),
+    (NUMBER, _other_number),
     (None, _random),
     (EXAMPLES, _own_deviation),
     (MEAN, _own_mean),

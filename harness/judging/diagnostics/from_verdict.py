@@ -5,24 +5,26 @@ from __future__ import annotations
 import ast
 import contextlib
 import linecache
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.conditions import given
-from harness.judging.culprit.kinds import MistakeKind
+from harness.judging.culprit.kinds import NUMBER, MistakeKind
 from harness.judging.diagnostics.details import around
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.explain import says
 from harness.judging.explain.causes import all_causes
 from harness.judging.facts import Facts
 from harness.judging.laws.protocol import Finding
+from harness.judging.wording import first_ones
 from harness.subject.notebook import line_on_disk
 from simulator.agent.places import cell_of
 
 DENIED, NOT_JUDGED, REFUTED = "only_given_conditions", "not_judged", "refuted"
+_LINES = 3
 _ADDS = "adds up what the replicas have"
 
 
@@ -48,8 +50,20 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
         facts=tuple(each for each in _facts(verdict, lined=bool(labels)) if each.rstrip(".") != title.rstrip(".")),
         help=_cure(verdict),
         # What the run's own environment says is a half of the answer.
-        notes=(*given(verdict.conditions), *(verdict.notes if verdict.environments is not None else ())),
+        notes=(
+            *given(verdict.conditions),
+            *(verdict.notes if verdict.environments is not None else ()),
+            *(_counted(verdict.counted) if verdict.outcome == "inconsistent" else ()),
+        ),
     )
+
+
+def _counted(lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield (
+            f"num_replicas_in_sync, which is 1 on one device, is read at {first_ones(lines, _LINES)}: what a function "
+            "makes of it is to be the same for any number of replicas; a script may depend on it"
+        )
 
 
 def _named(verdict: Facts) -> tuple[str, str]:
@@ -73,9 +87,11 @@ def _proved(verdict: Facts) -> MistakeKind | None:
 
 
 def _cure(verdict: Facts) -> str:
-    if verdict.explanation is not None:
+    """Of what explains the numbers, unless the line is a number that the program gives: then that is to be mended."""
+    kind = _proved(verdict)
+    if verdict.explanation is not None and kind != NUMBER:
         return verdict.explanation.cure
-    return kind.cure if (kind := _proved(verdict)) is not None else ""
+    return "" if kind is None else kind.cure
 
 
 def _labels(verdict: Facts) -> list[Label]:

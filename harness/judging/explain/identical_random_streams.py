@@ -104,6 +104,8 @@ def _same_state(view: CaseView, step: int) -> Attempt | None:
             continue
         if name in view.wrong("variables", step) or any(not np.array_equal(copy, copies[0]) for copy in copies):
             continue
+        if not _is_drawn_from(view, name):
+            continue
         return evident(
             _ID,
             f"The state of the random generator, {name!r}, is the same in all {len(copies)} copies after step {step} "
@@ -112,6 +114,14 @@ def _same_state(view: CaseView, step: int) -> Attempt | None:
             f"themselves were not recorded.",
         )
     return None
+
+
+def _is_drawn_from(view: CaseView, name: str) -> bool:
+    """Whether a generator's state changes over the steps: a layer that could draw, and does not, has one too."""
+    import numpy as np
+
+    states = [view.copies(step, name)[:1] for step in view.steps("variables") if name in view.names("variables", step)]
+    return any(not np.array_equal(each, states[0]) for each in states)
 
 
 RULES: tuple[Rule, ...] = (Predicting(_ID, 46, _attempts, _evidence, cure=_CURE),)
