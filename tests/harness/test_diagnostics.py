@@ -232,6 +232,22 @@ def test_github_has_a_command_for_each_line() -> None:
     assert unjudged.startswith("::warning title=lockstep%3A not_judged::it, differs: 5 %25%0A2%0Ap under s")
 
 
+@pytest.mark.parametrize("runner", ["GITHUB_WORKSPACE", "CI_PROJECT_DIR"])
+def test_files_are_named_as_from_the_root_that_a_runner_knows(
+    runner: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a pull request shows nothing at its line where the programs are in a folder of the repository."""
+    for name in ("GITHUB_WORKSPACE", "CI_PROJECT_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "sub").mkdir()
+    monkeypatch.chdir(tmp_path / "sub")
+    monkeypatch.setenv(runner, str(tmp_path))
+    for form in ("github", "gitlab", "sarif"):
+        assert "sub/train.py" in all_formats()[form].written(_reported()), form
+    monkeypatch.setenv(runner, str(tmp_path / "elsewhere"))
+    assert "sub/train.py" not in all_formats()["github"].written(_reported())
+
+
 @pytest.mark.usefixtures("place")
 def test_sarif_has_what_the_standard_asks_for() -> None:
     """Regions count from 1 and end behind their last column; a fingerprint outlives other lines and other numbers."""

@@ -51,6 +51,18 @@ def test_a_task_that_nobody_started_again_has_not_recovered() -> None:
     assert _text(script, KILL) == expected
 
 
+def test_a_job_that_fails_again_before_any_step_has_not_recovered() -> None:
+    """As where an import fails; without steps a process is back that goes on, or has ended well."""
+
+    def ending(code: int) -> Script:
+        script = Script("worker:0").exit(1.0, "worker:0", 1)
+        script.add(1.2, "restart", task="worker:0", incarnation=1, reason="policy job, 1 of 1", at=1.2)
+        return script.exit(2.0, "worker:0", code, incarnation=1)
+
+    assert _text(ending(1)) == "not recovered: worker:0 was started again, and made no step after its end"
+    assert _text(ending(0)).startswith("recovered: worker:0 was back 0.2 s after its end")
+
+
 def test_several_restarts_are_counted() -> None:
     """The sentence is of the last one; what was lost is of all of them."""
     script = Script("worker:0")

@@ -123,7 +123,8 @@ def _back(ended: Life, timeline: Timeline) -> float | None:
     begin = min(life.begin for life in again)
     server = not any(life.steps for life in timeline.lives_of(ended.task))
     if server and not any(life.steps for life in timeline.lives):
-        return min((life.hello or life.begin for life in again), default=None)
+        there = (life for life in again if life.failed_at is None and (life.asked or not life.exit))
+        return min((life.hello or life.begin for life in there), default=None)
     lives = timeline.lives if server else again
     return min((at for life in lives for _, at in life.steps if at >= begin), default=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.judging.diagnostics.formats.protocol import ReportedVerdict, message
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, in_repository, message
 from harness.judging.diagnostics.protocol import Diagnostic
 
 
@@ -18,7 +18,7 @@ def _command(found: Diagnostic) -> str:
     given = {"title": f"lockstep: {found.code}"}
     if (label := found.label) is not None:
         file, line = label.path
-        given = {"file": file, "line": str(line), "endLine": str(line), **given}
+        given = {"file": in_repository(file), "line": str(line), "endLine": str(line), **given}
         if label.exact:
             given |= {"col": str(label.begin + 1), "endColumn": str(label.end)}
     properties = ",".join(f"{key}={_property(value)}" for key, value in given.items())

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint, in_repository
 
 _SEVERITIES = {"error": "critical", "warning": "minor"}
 
@@ -22,7 +22,7 @@ class _GitLab:
                 "severity": _SEVERITIES[each.severity],
                 # GitLab needs a place: of what has none it is the program.
                 "location": {
-                    "path": file if each.label is None else each.label.path[0],
+                    "path": in_repository(file if each.label is None else each.label.path[0]),
                     "lines": {"begin": 1 if each.label is None else each.label.path[1]},
                 },
             }

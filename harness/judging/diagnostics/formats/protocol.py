@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
 from harness.judging.diagnostics.protocol import Diagnostic
+
+_ROOTS = ("GITHUB_WORKSPACE", "CI_PROJECT_DIR")
+"""Where GitHub's and GitLab's runners say that they have checked the repository out."""
 
 
 class ReportedVerdict(msgspec.Struct, frozen=True):
@@ -34,6 +39,13 @@ class Format(Protocol):
 
     def written(self, reported: Sequence[ReportedVerdict]) -> str:
         """All of it, without a newline at the end; nothing may follow from the time or the machine."""
+
+
+def in_repository(file: str) -> str:
+    """A file as from the root of its repository, where a runner says which that is; else as it is."""
+    roots = [Path(os.environ[name]).resolve() for name in _ROOTS if os.environ.get(name)]
+    path = Path(file).resolve()
+    return next((path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)), file)
 
 
 def message(found: Diagnostic) -> str:

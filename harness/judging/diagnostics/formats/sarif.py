@@ -15,7 +15,7 @@ import msgspec
 
 from _lockstep import __version__
 from harness.judging.diagnostics.codes import all_codes
-from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint, message
+from harness.judging.diagnostics.formats.protocol import ReportedVerdict, fingerprint, in_repository, message
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -66,7 +66,7 @@ def _location(label: Label) -> dict[str, Any]:
         region["snippet"] = {"text": label.source}
     if label.exact:
         region |= {"startColumn": label.begin + 1, "endColumn": label.end + 1}
-    path = PurePath(file)
+    path = PurePath(in_repository(file))
     uri = path.as_uri() if path.is_absolute() else quote(path.as_posix())
     return {"physicalLocation": {"artifactLocation": {"uri": uri}, "region": region}}
 
