@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 from harness.attempts import JudgedAttempt, Tasks
 from harness.errors import Abstained, NothingObserved
-from harness.evidence.parts import read_parts
+from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.steps import segment_of
 from harness.example_runs import by_counts, by_drawn_data, by_ranks, by_ties
 from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
@@ -20,6 +21,7 @@ from harness.judging.per_replica import (
     leaves_out_steps,
     made_for_each,
     reports_own,
+    set_before_steps,
     settled,
     sources,
     trained_from,
@@ -110,13 +112,21 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
                 return without_judgement(verdict, why), reference
     if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, OUTSIDE), reference
+    return _by_more_runs(attempt, verdict, reference, tasks), reference
+
+
+def _by_more_runs(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+    """A verdict by one replica, where that cannot say all."""
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
-        return by_drawn_data(attempt, verdict, reference), reference
-    if case.replicas == 1 or attempt.changes is not None or not reference.follows:
-        return verdict, reference
-    if verdict.outcome == "consistent" and not leaves_out_steps(reference.trace):
-        return verdict, reference
-    return _by_what_is_own(attempt, verdict, reference, tasks), reference
+        verdict = by_drawn_data(attempt, verdict, reference)
+    elif attempt.case.replicas == 1 or attempt.changes is not None or not reference.follows:
+        return verdict
+    elif verdict.outcome != "consistent" or leaves_out_steps(reference.trace):
+        verdict = _by_what_is_own(attempt, verdict, reference, tasks)
+    if verdict.outcome != "consistent":
+        return verdict
+    before = set_before_steps(segment_of(attempt.directory / TRACES))
+    return dataclasses.replace(verdict, conditions=(*verdict.conditions, *before))
 
 
 def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from harness.evidence.batch_statistics import own_statistics
 from harness.evidence.observed import unique_names
-from harness.evidence.steps import RunEvidence, numbered
+from harness.evidence.steps import RunEvidence, Segment, lead, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.evidence.variable_pairs import common_places, placed
 from harness.evidence.witness_values import completed, lines_of_draws
 from harness.judging.align.other_draws import steps_with_other_draws, told
-from harness.judging.conditions import OWN, Condition, shown
+from harness.judging.conditions import OWN, SET_BEFORE, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
@@ -150,16 +150,24 @@ def unfollowed(verdict: Verdict, evidence: RunEvidence, error: str) -> str | Non
     )
 
 
-def _changed(evidence: RunEvidence) -> set[str]:
-    """The variables that the first step has changed, which nobody reports."""
-    first, second = (
+def _changed(evidence: RunEvidence, first: int = 1, second: int = 2) -> list[str]:
+    """The variables that hold something else as the second of two steps begins, and that nobody reports."""
+    one, other = (
         {
             numbered(held.name, held.number): [reader.array(copy).tobytes() for copy in held.copies]
-            for reader, held in at
+            for reader, held in evidence.step(index).held
         }
-        for at in (evidence.step(1).held, evidence.step(2).held)
+        for index in (first, second)
     )
-    return {name for name, copies in first.items() if second.get(name, copies) != copies}
+    return [name for name, copies in one.items() if other.get(name, copies) != copies]
+
+
+def set_before_steps(segment: Segment) -> tuple[Condition, ...]:
+    """That replicas have set variables in calls before the first step: what these compute is not judged."""
+    before = lead(segment.folders)
+    names = _changed(RunEvidence([segment]), 1, before + 1) if before else []
+    text = f"what replicas set before the first step: {shown([repr(name) for name in names])}"
+    return (Condition(SET_BEFORE, text),) if names else ()
 
 
 def leaves_out_steps(reference: RunTrace) -> bool:
