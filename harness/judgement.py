@@ -73,7 +73,6 @@ def judge(
         faults=faults,
         links=None if parts.links is None else parts.links.to_json(),
         placement=_placement(parts),
-        counted=parts.last.clients[0].counters.counted,
         environments=environments_of(parts.last, reference),
         abstained=not_finite(reference.trace, judged.case.reference)
         or none_judged(judged.last.apart, judged.last.reference),
@@ -84,7 +83,8 @@ def judge(
     course = course_of(judged.case, None if first is None else first.step, judged.judgements)
     verdict = dataclasses.replace(verdict, course=course)
     if diagnose and verdict.outcome == "inconsistent":
-        verdict = _diagnosed(verdict, judged, follows=reference.follows)
+        counted = parts.last.clients[0].counters.counted
+        verdict = dataclasses.replace(_diagnosed(verdict, judged, follows=reference.follows), counted=counted)
     return worded(verdict) if parts.last.header.at_once else verdict
 
 

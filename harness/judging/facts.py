@@ -50,7 +50,7 @@ class Facts:
     wrong step, where they were watched. `proof` says, where that was asked, whether the step is right for every batch.
     `course` is how the losses went, for pages. `environments` says what run and reference had installed, where the
     reference is of another environment. `strict` is whether nothing may be taken as given. `counted` has the lines of
-    a function that ask for the number of replicas.
+    a function that ask for the number of replicas, where it is inconsistent.
     """
 
     program: str

@@ -158,7 +158,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         counted = stack.enter_context(lines_that_count())
         # Last, so that it sees what the program gets.
         stack.enter_context(recorder.witnessing())
-        train(strategy, recorder)
+        _until_exit(train, strategy, recorder)
     note_modules()
     recorded = recorder.recorded_variables()
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
@@ -167,6 +167,15 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     told: dict[str, Any] = {"scheduled": closures.count, "retried": closures.retried, "counted": tuple(counted)}
     recorder.close(**told, **draws, work=done, placement=placed)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
+
+
+def _until_exit(train: Callable[..., Any], strategy: Any, recorder: Any) -> None:
+    """Run a function to its end, or until it ends its process as one that has done its work."""
+    try:
+        train(strategy, recorder)
+    except SystemExit as end:
+        if end.code not in (None, 0):
+            raise
 
 
 def own_folders(assignment: Assignment, trace: Path) -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,10 @@ from typing import Any
 import pytest
 
 from harness import verify
+from harness.recording.client import _until_exit
 from harness.recording.scripts import client
+from harness.subject.script import Script
+from simulator.agent.tracebacks import leave_out_own
 
 
 def _left(name: str, *, aside: bool = False) -> list[int]:
@@ -65,3 +70,31 @@ os._exit(0)
 """)
     monkeypatch.chdir(tmp_path)
     assert verify(["python", "train.py"], "mirrored-2", prove=False).outcome == "consistent"
+
+
+def test_a_script_that_ends_itself_with_a_code_is_shown_at_its_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not at ours, which says what it means."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", [])
+    monkeypatch.setattr("sys.path", [*sys.path])
+    (tmp_path / "train.py").write_text("import sys\nsys.exit(2)\n")
+    script = Script.of(["python", "train.py"])
+    with pytest.raises(RuntimeError, match=r"train.py ended itself with exit code 2") as caught:
+        client._execute(script, {})
+    leave_out_own(caught.value)
+    assert caught.value.__suppress_context__
+    files = [frame.path for frame in caught.traceback]
+    assert str(files[-1]).endswith("train.py")
+
+
+@pytest.mark.parametrize(("code", "ends"), [(0, True), (None, True), (2, False)])
+def test_a_function_may_end_as_a_script_does(code: int | None, ends: bool) -> None:
+    """With what it has done; another code is a failure."""
+
+    def train(strategy: Any, record: Any) -> None:
+        sys.exit(code)
+
+    with contextlib.nullcontext() if ends else pytest.raises(SystemExit):
+        _until_exit(train, None, None)

@@ -37,13 +37,14 @@ EXTREME = MistakeKind(
     "batch",
     "Gather what the replicas have and take it of that: tf.reduce_max(tf.distribute.get_replica_context().all_gather("
     "tf.expand_dims(extreme, 0), axis=0), axis=0); or tf.reduce_min where the smallest counts, as where all have to "
-    "be finite.",
+    "be finite. A loss that each replica then has whole is divided by the number of replicas.",
 )
 EXAMPLES = MistakeKind(
     "computed_over_own_examples",
     "each replica computes over its own examples what one device computes over the global batch",
     "Give each replica what all of them have: tf.distribute.get_replica_context().all_gather(x, axis=0) before what "
-    "looks at several examples at once; or compute it for each example by itself.",
+    "looks at several examples at once; or compute it for each example by itself. A loss that each replica then has "
+    "whole is divided by the number of replicas.",
 )
 PARTS = MistakeKind(
     "computed_before_the_sum",

@@ -95,7 +95,7 @@ def _relations() -> Iterator[Code]:
 def _laws() -> Iterator[Code]:
     for law in laws.all_laws():
         first, _, more = (inspect.getdoc(import_module(f"{laws.__name__}.{law.id}")) or "").partition("\n\n")
-        yield Code(law.id, "law", first.partition(": ")[2].rstrip("."), more)
+        yield Code(law.id, "law", first.partition(": ")[2].rstrip("."), more, law.cure)
     yield Code(TOLD_BATCH, "law", _TOLD[0], cure=_TOLD[1])
 
 

@@ -18,6 +18,7 @@ from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.explain import says
 from harness.judging.explain.causes import all_causes
 from harness.judging.facts import Facts
+from harness.judging.laws import all_laws
 from harness.judging.laws.protocol import Finding
 from harness.judging.wording import first_ones
 from harness.subject.notebook import line_on_disk
@@ -53,7 +54,7 @@ def diagnostic_of(verdict: Facts) -> Diagnostic | None:
         notes=(
             *given(verdict.conditions),
             *(verdict.notes if verdict.environments is not None else ()),
-            *(_counted(verdict.counted) if verdict.outcome == "inconsistent" else ()),
+            *_counted(verdict.counted),
         ),
     )
 
@@ -91,7 +92,9 @@ def _cure(verdict: Facts) -> str:
     kind = _proved(verdict)
     if verdict.explanation is not None and kind != NUMBER:
         return verdict.explanation.cure
-    return "" if kind is None else kind.cure
+    if kind is not None or (first := verdict.first_divergence) is None:
+        return "" if kind is None else kind.cure
+    return next((law.cure for law in all_laws() if law.id == first.law), "")
 
 
 def _labels(verdict: Facts) -> list[Label]:

@@ -15,7 +15,8 @@ _ID = "divided_by_own_number"
 _CURE = (
     "Such a number is how many tokens or positions are no padding, the sum of sample weights, or a mean or variance of "
     "a batch. Divide by that of the global batch: sum what it is made of over all replicas first, "
-    'tf.distribute.get_replica_context().all_reduce("SUM", count), and reduce the losses with ReduceOp.SUM.'
+    'tf.distribute.get_replica_context().all_reduce("SUM", count), and reduce the losses with ReduceOp.SUM. '
+    "A division by the number of replicas is then left out."
 )
 
 _UNEQUAL = 1.01

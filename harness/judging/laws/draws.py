@@ -10,6 +10,10 @@ class _Draws(Law):
     id = "draws"
     order = 15
     suffices = False
+    cure = (
+        "Give each replica a stream of its own: a tf.random.Generator made in strategy.scope(), or a stateless seed to "
+        "which tf.distribute.get_replica_context().replica_id_in_sync_group is added; or draw by the example's number."
+    )
 
     def concerns(self, case: Case) -> bool:
         seen = (step.seen for step in case.reference.clients[0].steps)

@@ -137,12 +137,14 @@ class Law:
         suffices: whether a run of which it alone could be judged counts as consistent: it compares with the truth.
         counts: whether it says nothing of what a step makes of its examples, so that it suffices only where nothing is
             trained.
+        cure: what to do where nothing else explains that it is broken; empty where that may be anything.
     """
 
     id: str
     order: int
     suffices: bool
     counts: bool = False
+    cure: str = ""
 
     def concerns(self, case: Case) -> bool:
         """Whether it has a place in the report of such a run: one about resuming has none where nothing resumed."""

@@ -16,6 +16,11 @@ class _RowsWhole(Law):
     id = "rows_whole"
     order = 41
     suffices = False
+    cure = (
+        "Give a step the global batch: strategy.experimental_distribute_dataset divides it; a dataset function makes "
+        "batches of context.get_per_replica_batch_size(global_batch), of the shard "
+        "data.shard(context.num_input_pipelines, context.input_pipeline_id). Map features and labels together."
+    )
 
     def concerns(self, case: Case) -> bool:
         reference = case.reference.clients[0]

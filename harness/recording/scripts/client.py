@@ -359,7 +359,8 @@ def _execute(script: Script, names: dict[str, Any]) -> None:
             _run(script, names)
     except SystemExit as end:
         if end.code not in (None, 0):
-            raise RuntimeError(f"{script.name} ended itself with exit code {end.code!r}") from end
+            ended = RuntimeError(f"{script.name} ended itself with exit code {end.code!r}")
+            raise ended.with_traceback(end.__traceback__) from None
 
 
 def _run(script: Script, names: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Protocol
 
 import msgspec
@@ -43,8 +43,8 @@ class Format(Protocol):
 
 def in_repository(file: str) -> str:
     """A file as from the root of its repository, where a runner says which that is; else as it is."""
-    roots = [Path(os.environ[name]).resolve() for name in _ROOTS if os.environ.get(name)]
-    path = Path(file).resolve()
+    roots = [os.path.realpath(os.environ[name]) for name in _ROOTS if os.environ.get(name)]
+    path = PurePath(os.path.normpath(Path.cwd().resolve() / file))  # of any text, as a diagnostic may have it
     return next((path.relative_to(root).as_posix() for root in roots if path.is_relative_to(root)), file)
 
 
