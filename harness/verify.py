@@ -36,6 +36,7 @@ from harness.running.script_checks import check_apart, ready
 from harness.saved_run import save_run
 from harness.subject.machines import OnMachines
 from harness.subject.program import Program
+from harness.subject.script_constants import divisions_by
 from harness.subject.strategies import StrategyCase, strategy_case
 from harness.verdicts import verdict_of
 from simulator import FaultPlan, LockstepError
@@ -219,6 +220,7 @@ def _of_script(verdict: Verdict, attempt: JudgedAttempt, reference: Reference) -
         "alone": attempt.alone,
         "natively": natively,
         "whatever": attempt.differs_whatever,
+        "divided": functools.partial(divisions_by, program.script, case.replicas),
     }
     again = read_parts(directory) if attempt.changes is not None else None
     return with_assumptions(verdict, attempt.first, reference.trace, case.replicas, again, **told), by

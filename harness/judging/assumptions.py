@@ -60,6 +60,7 @@ def with_assumptions(
     alone: Callable[[], SingleWorkerScript] = SingleWorkerScript,
     natively: Callable[[], NativeRun] = NativeRun,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
+    divided: Callable[[], Sequence[str]] = lambda: (),
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -74,6 +75,8 @@ def with_assumptions(
         alone: tells what a script with a coordinator leaves with a single worker.
         natively: tells what is known from the script as it is on one device. It is asked where what the number of
             replicas means to the script decides.
+        divided: tells at which lines the script divides by a number that it has a name for, and that is the number of
+            replicas.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
     """
     again = parts is not None and in_parts(parts)
@@ -91,6 +94,8 @@ def with_assumptions(
             return found
         if counted := [each for each in told if each.what.startswith(COUNT) and each.taken == "1"]:
             return without_judgement(verdict, _OWN_DRAWS.format(_places(counted)))
+    if why := _of_named_count(verdict, run, reference, replicas, divided):
+        return without_judgement(verdict, why)
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
         return found
@@ -102,6 +107,20 @@ def with_assumptions(
     if (why := next(chain.from_iterable(reasons), None)) is not None:
         return without_judgement(verdict, why)
     return dataclasses.replace(verdict, conditions=(*verdict.conditions, *_counted(verdict, told, natively)))
+
+
+def _of_named_count(
+    verdict: Verdict, run: RunTrace, reference: RunTrace, replicas: int, divided: Callable[[], Sequence[str]]
+) -> str | None:
+    """Why a run that takes as many times its reference's gradients as it has replicas may be right; else None."""
+    times = times_of(run, reference, replicas) if verdict.outcome == "inconsistent" else None
+    if times is None or replicas < 2 or abs(times - replicas) > SCALED or not (lines := divided()):
+        return None
+    return (
+        f"the script divides at {', '.join(lines)} by {replicas}, which it has a name for, and which is the number of "
+        "replicas: if that is meant, one device would divide by 1. Write strategy.num_replicas_in_sync there, and "
+        "verify again"
+    )
 
 
 def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Iterator[Condition]:
