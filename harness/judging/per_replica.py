@@ -164,15 +164,16 @@ def _changed(evidence: RunEvidence, first: int = 1, second: int = 2) -> list[str
 
 def set_before_steps(segment: Segment) -> tuple[Condition, ...]:
     """That replicas have set variables in calls before the first step: what these compute is not judged."""
-    before = lead(segment.folders)
-    names = _changed(RunEvidence([segment]), 1, before + 1) if before else []
+    run = RunEvidence([segment])
+    before = 0 if run.step(1).trained else lead(segment.folders)  # which reads all steps
+    names = _changed(run, 1, before + 1) if before else []
     text = f"what replicas set before the first step: {shown([repr(name) for name in names])}"
     return (Condition(SET_BEFORE, text),) if names else ()
 
 
 def leaves_out_steps(reference: RunTrace) -> bool:
     """Whether one replica could not compute some steps: of these it says nothing, though others may be right."""
-    return bool(steps_with_other_draws(completed([reference]).traces[0]))
+    return any(seen.apart is not None for seen in reference.clients[0].seen)
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:

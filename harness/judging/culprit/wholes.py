@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import msgspec
 
-from harness.evidence.watch_request import WatchRequest
 from harness.evidence.watched_step import OUTER, REPLICA, Op, WatchedStep
 from harness.judging.culprit.alignment import Alignment, OperationNode, Parts
 from harness.judging.culprit.client_step import ARRIVED, ClientStep
@@ -23,14 +23,9 @@ class WholesAlignment(Alignment):
     """A run of which the first replica stands for all of them, and the first of its reference's; as `Alignment`."""
 
     def __init__(
-        self,
-        clients: Sequence[WatchedStep],
-        reference: WatchedStep,
-        noisy: Sequence[WatchedStep],
-        turns: int | None = None,
-        asked: WatchRequest | None = None,
+        self, clients: Sequence[WatchedStep], reference: WatchedStep, noisy: Sequence[WatchedStep], **about: Any
     ) -> None:
-        super().__init__(clients, _first(reference), [_first(each) for each in noisy], turns, asked)
+        super().__init__(clients, _first(reference), [_first(each) for each in noisy], **about)
 
     def parts(self, truth: int, tensors: Sequence[tuple[int, int]], *, sketched: bool = False) -> Parts:
         """What all replicas would have if they had what the first one has."""
