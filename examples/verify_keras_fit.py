@@ -27,9 +27,6 @@ def train(strategy, record, *, flavour="keras"):
             loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
             metrics=["accuracy"],
         )
-    if flavour == "tf_keras":
-        # Otherwise the logs of a batch are multiplied by the number of workers, a defect; see docs/known-issues.md.
-        model.distribute_reduction_method = "first"
     model.fit(dataset, epochs=2, verbose=0, callbacks=[record.keras_callback(model)])
 
 

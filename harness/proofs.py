@@ -7,7 +7,7 @@ import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from harness.refuting import confirmed, refuted
 from harness.relations.proof import Proof
@@ -16,7 +16,7 @@ from harness.running.observe import check_hardware
 from harness.running.step_graphs import StepGraphs, tracing
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
-from simulator import LockstepError
+from simulator import DeadlineExceeded, LockstepError
 
 PROVE_VARIABLE = "LOCKSTEP_PROVE"
 """Set to 0, nothing is proved where nobody has asked: in a suite of hundreds of programs it takes its seconds in each.
@@ -40,7 +40,7 @@ def prove(
     Args:
         program: `train(strategy, record)`, or `FILE.py:FUNCTION`.
         strategy: a name such as `mirrored-2`, see `lockstep strategies`.
-        timeout: seconds until the step has to be traced.
+        timeout: seconds until the step has to be traced, and for all that comes after.
         seed: given to Python, NumPy, TensorFlow and Keras before the start.
 
     Returns:
@@ -52,31 +52,45 @@ def prove(
         RunFailed: the program failed before its first training step.
     """
     with proving(Program.of(program), strategy_case(strategy), seed=seed, timeout=timeout) as proof:
-        return proof(True)
+        return proof(timeout, refutes=True)
+
+
+class WaitForProof(Protocol):
+    """Waits for the proof, for so many seconds at most."""
+
+    def __call__(self, seconds: float, *, refutes: bool) -> Proof:
+        """The proof; with `refutes` a batch may refute the step."""
 
 
 @contextlib.contextmanager
-def proving(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[bool], Proof]]:
+def proving(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[WaitForProof]:
     """As `prove`, while the caller goes on.
 
     Yields:
-        What waits for the proof, with whether a batch may refute the step.
+        What waits for the proof.
     """
     check_hardware(case)
     if (why := hidden(case)) is not None:
-        yield lambda refutes: Proof("open", program.name, case.name, reasons=(why,))
+        yield lambda seconds, *, refutes: Proof("open", program.name, case.name, reasons=(why,))
         return
     with tracing(program, case, seed=seed, timeout=timeout) as traced:
 
-        def proof(refutes: bool) -> Proof:
-            graphs = traced()
+        def proof(seconds: float, *, refutes: bool) -> Proof:
+            deadline = time.monotonic() + seconds
+            graphs = traced(seconds)
             began = time.monotonic()
             found = inferred(graphs, program=program.name, strategy=case.name)
-            seconds = time.monotonic() - began
-            found = dataclasses.replace(found, tracing_seconds=graphs.seconds, inferring_seconds=seconds)
+            inferring = time.monotonic() - began
+            found = dataclasses.replace(found, tracing_seconds=graphs.seconds, inferring_seconds=inferring)
             if not (found or refutes):
                 return found
-            return (confirmed if found else refuted)(found, graphs, program, case, seed=seed, timeout=timeout)
+            began = time.monotonic()
+            try:
+                found = (confirmed if found else refuted)(found, graphs, program, case, seed=seed, deadline=deadline)
+            except DeadlineExceeded:
+                why = f"some batches were not tried, since {seconds:.0f} s had passed; `lockstep prove` may take more"
+                found = dataclasses.replace(found, status="open", conditions=(), reasons=(*found.reasons, why))
+            return dataclasses.replace(found, trying_seconds=time.monotonic() - began)
 
         yield proof
 
@@ -87,7 +101,7 @@ def is_asked(prove: bool | None) -> bool:
 
 
 @contextlib.contextmanager
-def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[bool], Proof]]:
+def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[WaitForProof]:
     """As `proving`, for a verdict, which it never fails: what goes wrong leaves the proof open."""
 
     def open_since(why: str) -> Proof:
@@ -97,19 +111,19 @@ def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -
         return open_since(f"it could not be traced: {str(error).splitlines()[0]}")
 
     if program.script is not None:
-        yield lambda refutes: open_since("what a script does is not followed in its graphs")
+        yield lambda seconds, *, refutes: open_since("what a script does is not followed in its graphs")
         return
     with contextlib.ExitStack() as stack:
         try:
             proof = stack.enter_context(proving(program, case, seed=seed, timeout=timeout))
         except LockstepError as error:
             failed = untraced(error)
-            yield lambda refutes: failed
+            yield lambda seconds, *, refutes: failed
             return
 
-        def found(refutes: bool) -> Proof:
+        def found(seconds: float, *, refutes: bool) -> Proof:
             try:
-                return proof(refutes)
+                return proof(seconds, refutes=refutes)
             except LockstepError as error:
                 return untraced(error)
 

@@ -22,7 +22,7 @@ from harness.judging.native_scale import NativeRun
 from harness.judging.replica_batches import with_data
 from harness.judging.verdict import Verdict
 from harness.phases import phase
-from harness.proofs import is_asked, proved
+from harness.proofs import WaitForProof, is_asked, proved
 from harness.relations import Proof
 from harness.request import Tier, VerifyRequest
 from harness.run_directory import opened_run
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 __all__ = ["Tier", "check_hardware", "judge", "on_verdict", "task_summaries", "verify"]
 
 _SEED = 20
+_PROOF_SECONDS_MIN, _PROOF_SHARE = 30.0, 2.0
+"""A proof that nobody asked for may take so many seconds, or so much of what the verdict took before it."""
 
 
 def verify(
@@ -86,7 +88,7 @@ def verify(
         restart_policy: what a failure restarts, as of `Cluster`.
         forced: accepted, and always so: each step is judged by itself, from the run's own variables.
         explain: make more runs to say why (`Verdict.culprit`); None: where it is inconsistent or chaotic; True: always.
-        prove: infer from the step's graph whether it is right for every batch; not by default if LOCKSTEP_PROVE is 0.
+        prove: infer whether the step is right for every batch; None: within some seconds, unless LOCKSTEP_PROVE is 0.
         hardware: `cpu`, `gpu`, `gpu-simulated`, `tpu` or `tpu-rehearsed`.
         reference: where it runs: `cpu`, or `device`, one of the strategy's; a note then tells of that on the CPU.
         reference_python: the Python of another environment that makes the reference, such as of an older TensorFlow.
@@ -159,7 +161,7 @@ class _Proof:
     def __init__(self, attempt: JudgedAttempt, stack: contextlib.ExitStack) -> None:
         self._attempt, self._stack, asked = attempt, stack, attempt.asked
         self.is_asked = is_asked(asked.prove if asked.python is None else asked.prove or False)
-        self._begun: Callable[[bool], Proof] | None = None
+        self._begun: WaitForProof | None = None
 
     def begin(self) -> None:
         """Have the step traced, unless the two would meet: on a device, or in a file that the program reads back."""
@@ -170,11 +172,14 @@ class _Proof:
 
     def of(self, verdict: Verdict) -> Proof:
         """The proof, with what the examples of the run say of its conditions."""
-        found = (self._begun or self._tracing())(verdict.can_be_refuted)
+        asked = self._attempt.asked
+        past = time.monotonic() - self._attempt.began
+        seconds = asked.timeout if asked.prove else min(asked.timeout, max(_PROOF_SECONDS_MIN, _PROOF_SHARE * past))
+        found = (self._begun or self._tracing())(seconds, refutes=verdict.can_be_refuted)
         parts = read_parts(self._attempt.directory)
         return with_data(found, [*(part.trace for part in parts.earlier), parts.last])
 
-    def _tracing(self) -> Callable[[bool], Proof]:
+    def _tracing(self) -> WaitForProof:
         attempt = self._attempt
         return self._stack.enter_context(proved(attempt.program, attempt.case, **attempt.asked.of_reference))
 

@@ -107,21 +107,13 @@ def test_asynchronous_fit_applies_each_update_once(strategy: StrategyCase) -> No
     assert verify(keras_fit.make_commuting(), strategy, tier="exact")
 
 
-@pytest.mark.full  # in the quick profile test_fit_in_other_forms has such logs
-@pytest.mark.strategies("multi_worker-2", "multi_worker-3", "multi_worker-2x2")
-@pytest.mark.loop("tf_keras_fit:log_reduction_first")
-def test_fit_with_unreduced_batch_logs(strategy: StrategyCase) -> None:
-    """With `distribute_reduction_method="first"`, tf_keras's batch logs are right too, and nothing else differs."""
-    assert verify(keras_fit.make("tf_keras", "mlp", "adam", log_reduction="first"), strategy)
-
-
 @pytest.mark.strategies("mirrored-2", full=("mirrored-3", "central_storage-2", "multi_worker-2"))
 @pytest.mark.parametrize(
     "loop", ["keras3_fit:steps_per_execution", pytest.param("tf_keras_fit:steps_per_execution", marks=pytest.mark.full)]
 )
 def test_fit_with_several_steps_per_execution(strategy: StrategyCase, loop: str) -> None:
     """Two steps in one call of the training function are two steps."""
-    assert verify(keras_fit.make(_flavour(loop), "mlp", "adam", steps_per_execution=2, log_reduction="first"), strategy)
+    assert verify(keras_fit.make(_flavour(loop), "mlp", "adam", steps_per_execution=2), strategy)
 
 
 _MORE = ("mirrored-3", "multi_worker-2")
@@ -155,14 +147,14 @@ def test_custom_loop_in_other_forms(
     ("loop", "style", "source"),
     [
         ("keras3_fit", "functional", "dataset"),
-        pytest.param("tf_keras_fit:log_reduction_first", "subclassed", "arrays", marks=pytest.mark.full),
+        pytest.param("tf_keras_fit", "subclassed", "arrays", marks=pytest.mark.full),
         pytest.param("keras3_fit", "subclassed", "arrays", marks=pytest.mark.full),
-        pytest.param("tf_keras_fit:log_reduction_first", "functional", "dataset", marks=pytest.mark.full),
+        pytest.param("tf_keras_fit", "functional", "dataset", marks=pytest.mark.full),
     ],
 )
 def test_fit_in_other_forms(strategy: StrategyCase, loop: str, style: models.Style, source: keras_fit.Source) -> None:
     """Functional and subclassed models, fitted from a dataset and from NumPy arrays, with validation data."""
-    train = keras_fit.make(_flavour(loop), "mlp", "adam", style=style, source=source, log_reduction="first")
+    train = keras_fit.make(_flavour(loop), "mlp", "adam", style=style, source=source)
     assert verify(train, strategy)
 
 

@@ -53,7 +53,7 @@ Exit codes:
     help="Strategy to prove it under; may be given several times. See `lockstep strategies`.",
 )
 @click.option("--strict", is_flag=True, help="A step that is right under a condition only is not right.")
-@timeout_option("Seconds until the step has to be traced.", 120.0)
+@timeout_option("Seconds until the step has to be traced, and for the batches that are tried.", 120.0)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON: one object, or a list with several strategies.")
 @html_option("Write the proofs as a page.")
 def prove(programs: tuple[str, ...], **options: Any) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 _CALL = "record.keras_callback"
+_FLAVOURS = ("tf_keras", "keras")
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ def callback_class(model: Any) -> type:
 def _flavour(model: Any) -> str:
     """The Keras whose Model this is, also when the model is of a class defined by the user."""
     packages = {kind.__module__.partition(".")[0] for kind in type(model).__mro__}
-    found = next((name for name in ("tf_keras", "keras") if name in packages), None)
+    found = next((name for name in _FLAVOURS if name in packages), None)
     if found is None:
         raise TypeError(f"{type(model).__name__} is neither a Keras 3 nor a tf_keras model")
     return found
@@ -59,8 +60,25 @@ def _variables(model: Any) -> list[Any]:
     return [*model.variables, *slots]
 
 
+def _of_training(logs: dict[str, Any] | None) -> dict[str, Any]:
+    return {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
+
+
+def _metrics(model: Any, logs: dict[str, Any] | None) -> dict[str, Any]:
+    """The loss and the metrics of training so far, as `fit` logs them after an epoch.
+
+    What it gives callbacks after a batch it has of the replicas' own results: Keras 3 averages these, and tf_keras adds
+    them up over workers (`keras3-fit-batch-logs`, `tf-keras-fit-batch-logs-times-workers` of the known issues). What a
+    `train_step` of the program's own gives back is known by the logs only.
+    """
+    logs = _of_training(logs)
+    if model.train_step.__module__.partition(".")[0] not in _FLAVOURS:
+        return logs
+    return {**logs, **{name: value for name, value in model.get_metrics_result().items() if name in logs}}
+
+
 def _report(record: Reports, model: Any, logs: dict[str, Any] | None, epoch: int, *, per_epoch: bool) -> None:
-    logs = {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
+    logs = _of_training(logs) if per_epoch else _metrics(model, logs)
     loss = logs.pop("loss", None)
     record.step(
         call=_CALL,

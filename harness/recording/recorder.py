@@ -137,10 +137,9 @@ class Recorder:
     def keras_callback(self, model: Any) -> Any:
         """A callback for `fit` of Keras 3 and tf_keras that does `step` after each batch and `final` at the end.
 
-        Recorded are the logs (Keras reports the running mean over the epoch), the model's variables and the
-        optimizer's. Under ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The
-        program may still call `final` itself, for example with predictions; what it gives there is added to what the
-        callback has reported.
+        Recorded are loss and metrics (running means over the epoch), the model's variables and the optimizer's. Under
+        ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The program may still call
+        `final` itself, for example with predictions; what it gives there is added to what the callback has reported.
         """
         return make_callback(Reports(self._strategy, self._write_step, self._write_final), model)
 

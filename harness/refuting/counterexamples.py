@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import time
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
 from harness.running.step_graphs import StepGraphs, noisy_outcomes, try_batches
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase
-from simulator import LockstepError
+from simulator import DeadlineExceeded, LockstepError
 
 _OPERATIONS_MAX = 20_000
 """A function of more operations, such as three of ResNet50, is run as it has been traced; on a busy machine too."""
@@ -57,9 +58,9 @@ _Told = dict[_Shards, _Tried]
 
 
 def refuted(
-    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, deadline: float
 ) -> Proof:
-    """The proof, refuted if a batch shows that what may be wrong is.
+    """The proof, refuted if a batch shows until then (of `time.monotonic`) that what may be wrong is.
 
     Only values that a program reports, or trains, refute it; whatever else it keeps may be its own affair.
     """
@@ -70,7 +71,7 @@ def refuted(
     if not shards:
         return proof
     real = _real(graphs, case.replicas)
-    told = _told(graphs, [*shards, *real], program, case, seed=seed, timeout=timeout)
+    told = _told(graphs, [*shards, *real], program, case, seed=seed, deadline=deadline)
     if told is None:
         return proof
     # It may be made for as many rows as it has.
@@ -78,7 +79,7 @@ def refuted(
     shown = shown or _shown(told, uneven) or _plainly_shown(told, real)
     own = [each for each in (*even, *real) if each in told]
     if own and not shown:
-        zeros = _told(graphs, own, program, case, seed=seed, timeout=timeout, zeros=True) or {}
+        zeros = _told(graphs, own, program, case, seed=seed, deadline=deadline, zeros=True) or {}
         shown = _uncovered(graphs, zeros, told[own[-1]])
         if sum(_is_finite(each) for each in zeros.values()) < _BATCHES_MIN <= len(own):
             proof = dataclasses.replace(proof, reasons=(*proof.reasons, _NO_ZEROS))
@@ -93,7 +94,7 @@ def refuted(
 
 
 def confirmed(
-    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, timeout: float
+    proof: Proof, graphs: StepGraphs, program: Program, case: StrategyCase, *, seed: int, deadline: float
 ) -> Proof:
     """The proof of a right step, held against a few batches; refuted if one of them shows that it is wrong.
 
@@ -112,7 +113,7 @@ def confirmed(
     # Tracing takes its time: only the largest are traced for just so many rows, and of large models none.
     anew = [*even[-1:], *uneven[-1:]] if graphs.operations <= _OPERATIONS_MAX else []
     real = _real(graphs, case.replicas)
-    told = _told(graphs, [*shards, *real], program, case, seed=seed, timeout=timeout, anew=anew)
+    told = _told(graphs, [*shards, *real], program, case, seed=seed, deadline=deadline, anew=anew)
     if told is None:
         return dataclasses.replace(proof, status="open", conditions=(), reasons=(_WITHOUT_NOISE,))
     for kind in (even, uneven):
@@ -141,7 +142,7 @@ def _told(
     case: StrategyCase,
     *,
     seed: int,
-    timeout: float,
+    deadline: float,
     anew: Container[_Shards] = (),
     zeros: bool = False,
 ) -> _Told | None:
@@ -149,12 +150,17 @@ def _told(
 
     What differs is held against what rounding does: with noise the step is carried out on one device by as many seeds
     as a verdict in numbers takes before it accuses. None where that cannot be.
+
+    Raises:
+        DeadlineExceeded: it is not done by then.
     """
     every = list(dict.fromkeys(shards))
     shares, whole = batches_of(graphs, every, anew, zeros=zeros)
+    seconds = _left(deadline)
     try:
-        outcomes = try_batches(program, case, shares, whole, seed=seed, timeout=timeout)
+        outcomes = try_batches(program, case, shares, whole, seed=seed, timeout=seconds)
     except LockstepError:
+        _left(deadline)
         return {}
     told: _Told = {}
     for number, (lengths, reference) in enumerate(zip(every, outcomes.reference, strict=False)):
@@ -166,7 +172,7 @@ def _told(
         if not unsure:
             break
         batches = [whole[every.index(lengths)] for lengths in unsure]
-        again = noisy_outcomes(program, batches, case.replicas, noise, seed=seed, timeout=timeout)
+        again = noisy_outcomes(program, batches, case.replicas, noise, seed=seed, timeout=_left(deadline))
         for number, (lengths, tried) in enumerate(unsure.items()):
             tried.noisy += [each[number] for each in again if len(each) > number and each[number].failed is None]
             if tried.noisy:
@@ -176,6 +182,13 @@ def _told(
         if not told:
             return None
     return told
+
+
+def _left(deadline: float) -> float:
+    """Seconds."""
+    if (seconds := deadline - time.monotonic()) <= 0:
+        raise DeadlineExceeded("batches to be tried", 0.0)
+    return seconds
 
 
 def _counterexample(told: _Told, lengths: _Shards) -> Counterexample | None:

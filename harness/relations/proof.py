@@ -170,7 +170,7 @@ class Proof:
         operations: how many operations of each type were looked at.
         sources: how many data sets the examples come from: of several it is not known whose a condition is about.
         tried: the shares of batches on which a right step was run as well, and was right.
-        seconds: that tracing and inferring took.
+        seconds: that tracing, inferring and trying batches took.
     """
 
     status: Status
@@ -184,6 +184,7 @@ class Proof:
     operations: tuple[tuple[str, int], ...] = ()
     tracing_seconds: float = 0.0
     inferring_seconds: float = 0.0
+    trying_seconds: float = 0.0
     tried: tuple[tuple[int, ...], ...] = ()
     sources: int = 1
 
@@ -229,7 +230,7 @@ class Proof:
     def text(self, width: int = 110) -> str:
         """For people."""
         head = f"{self.program} under {self.strategy}: {self.status.upper()}, {_SAYS[self.status]}"
-        took = f"({self.tracing_seconds + self.inferring_seconds:.1f} s)"
+        took = f"({self.tracing_seconds + self.inferring_seconds + self.trying_seconds:.1f} s)"
         return "\n".join([f"{head} {took}" if self.status != "refuted" else head, *self.lines(width)])
 
     def lines(self, width: int = 110) -> Iterator[str]:
@@ -261,7 +262,11 @@ class Proof:
             "reasons": list(self.reasons),
             "values": self.values,
             "tried": [list(shares) for shares in self.tried],
-            "seconds": {"tracing": self.tracing_seconds, "inferring": self.inferring_seconds},
+            "seconds": {
+                "tracing": self.tracing_seconds,
+                "inferring": self.inferring_seconds,
+                "trying": self.trying_seconds,
+            },
         }
 
 
@@ -298,6 +303,7 @@ def proof_again(found: Mapping[str, Any], program: str, strategy: str) -> Proof:
         values=found["values"],
         tracing_seconds=found["seconds"]["tracing"],
         inferring_seconds=found["seconds"]["inferring"],
+        trying_seconds=found["seconds"].get("trying", 0.0),
         tried=tuple(map(tuple, found.get("tried", ()))),
     )
 

@@ -145,7 +145,7 @@ def _never_there(run: Run, step: int, program: Program, case: StrategyCase) -> N
     steps = {task: run.tasks[task].steps for task in case.clients}
     ended = [run.tasks[task].finished for task in case.clients]
     if all(ended) or not any(ended) or any(task.error is not None for task in run.tasks.values()):
-        run.join(in_time=any(ended))  # raises what went wrong, if anything did
+        run.join(seconds=None if any(ended) else 0.0)  # raises what went wrong, if anything did
     said = ", ".join(f"{task} recorded {count}" for task, count in steps.items())
     epochs = "; Keras's fit records one step for each epoch then" if case.ps else ""
     raise UsageError(

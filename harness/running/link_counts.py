@@ -53,7 +53,7 @@ def _run_counted(cluster: Cluster, *work: Any) -> tuple[RunResult, _Counters, fl
 
     def count(run: Run) -> tuple[RunResult, _Counters, float]:
         built, at = _built(run, cluster.topology)
-        return run.join(in_time=built is not None), built or {}, at
+        return run.join(seconds=0.0 if built is None else None), built or {}, at
 
     for task in cluster.topology.clients:
         cluster.set_gate(task, BUILT)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,17 +61,20 @@ class _Asked:
 
 
 @contextlib.contextmanager
-def tracing(program: Program, case: StrategyCase, *, seed: int, timeout: float) -> Iterator[Callable[[], StepGraphs]]:
+def tracing(
+    program: Program, case: StrategyCase, *, seed: int, timeout: float
+) -> Iterator[Callable[[float], StepGraphs]]:
     """Trace the first training step under a strategy and on one device, while the caller goes on.
 
     Yields:
-        What waits for the graphs. It raises `RunFailed` if one of the two failed or took longer than `timeout` seconds.
+        What waits for the graphs, with the seconds that this may take. It raises `RunFailed` if one of the two failed,
+        or took longer than these or than `timeout` seconds.
     """
     asked = _both(case, [() for _ in case.clients], ())
     with _begun(program, case.replicas, asked, seed, timeout) as begun:
 
-        def graphs() -> StepGraphs:
-            begun.join()
+        def graphs(seconds: float) -> StepGraphs:
+            begun.join(seconds=seconds)
             clients, reference = begun.read("*.traced", read_traced)
             return StepGraphs(clients, reference[0])
 
@@ -134,11 +139,13 @@ class _Begun:
 
     runs: Sequence[tuple[Run, Path]]
 
-    def join(self, *, may_fail: bool = False) -> None:
-        """Wait until all have ended."""
+    def join(self, *, may_fail: bool = False, seconds: float = math.inf) -> None:
+        """Wait until all have ended, for so many seconds at most."""
+        deadline = time.monotonic() + seconds
         for run, _ in self.runs:
+            left = max(0.0, min(run.options.timeout, deadline - time.monotonic()))
             with contextlib.suppress(LockstepError) if may_fail else contextlib.nullcontext():
-                run.join()
+                run.join(seconds=left)
 
     def read(self, pattern: str, read: Callable[[Path], _Read]) -> list[tuple[_Read, ...]]:
         """What the clients of each have left."""

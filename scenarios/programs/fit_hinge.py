@@ -29,6 +29,5 @@ def _train(strategy: Any, record: Any, *, flavour: models.Flavour, scalar: bool,
     with strategy.scope():
         model = keras.Sequential([keras.Input((64,)), keras.layers.Dense(digits.CLASSES, kernel_initializer="zeros")])
         model.compile(optimizer=keras.optimizers.SGD(1.0), loss=hinge, jit_compile=jit_compile)
-    model.distribute_reduction_method = "first"
     data = margins.dataset((16,) * 4).map(lambda ids, pixels, targets, labels: (pixels, targets))
     model.fit(data, epochs=1, verbose=0, callbacks=[record.keras_callback(model)])

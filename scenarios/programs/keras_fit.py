@@ -20,7 +20,6 @@ def make(
     examples: int = 192,
     global_batch: int = digits.GLOBAL_BATCH,
     steps_per_execution: int = 1,
-    log_reduction: Literal["auto", "first", "sum"] = "auto",
     style: models.Style = "sequential",
     source: Source = "repeated",
 ) -> Callable[[Any, Any], None]:
@@ -28,8 +27,6 @@ def make(
 
     `source` is how data reaches `fit`: a repeated dataset with `steps_per_epoch`, a plain dataset, or NumPy arrays; the
     latter two also with validation data after each epoch.
-
-    `log_reduction` is `Model.distribute_reduction_method`: how per-replica results become the logs that callbacks get.
     """
     return functools.partial(
         _train,
@@ -40,7 +37,6 @@ def make(
         examples=examples,
         global_batch=global_batch,
         steps_per_execution=steps_per_execution,
-        log_reduction=log_reduction,
         style=style,
         source=source,
     )
@@ -57,7 +53,6 @@ def _train(
     examples: int,
     global_batch: int,
     steps_per_execution: int,
-    log_reduction: str,
     style: models.Style,
     source: Source,
 ) -> None:
@@ -70,7 +65,6 @@ def _train(
             metrics=[keras.metrics.SparseCategoricalAccuracy(name="accuracy")],
             steps_per_execution=steps_per_execution,
         )
-        model.distribute_reduction_method = log_reduction
     data, held_out = digits.load(examples), digits.load(2 * global_batch, start=examples)
     inputs = _arrays(data, held_out, global_batch) if source == "arrays" else _datasets(data, held_out, global_batch)
     if source == "repeated":

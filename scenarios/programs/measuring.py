@@ -118,8 +118,13 @@ def _evaluate(strategy: Any, record: Any, *, flavour: models.Flavour, batches: t
 
 def _logs(strategy: Any, record: Any, *, flavour: models.Flavour, batches: tuple[int, ...]) -> None:
     model = _compiled(strategy, flavour)
-    # Otherwise tf_keras multiplies batch logs by the number of workers: tf-keras-fit-batch-logs-times-workers.
-    model.distribute_reduction_method = "first"
-    watch = record.keras_callback(model)
-    history = model.fit(_data(batches, ids=False), epochs=2, verbose=0, callbacks=[watch])
+
+    class Logs(models.keras_module(flavour).callbacks.Callback):  # type: ignore[misc]
+        """Reports what `fit` gives it, which `record.keras_callback` asks the metrics for."""
+
+        def on_train_batch_end(self, batch: int, logs: Any = None) -> None:
+            loss, metrics = logs["loss"], {name: value for name, value in logs.items() if name != "loss"}
+            record.step(loss=loss, variables=model.variables, metrics=metrics)
+
+    history = model.fit(_data(batches, ids=False), epochs=2, verbose=0, callbacks=[Logs()])
     record.final(metrics={f"history_{name}": values[-1] for name, values in history.history.items()})

@@ -302,12 +302,12 @@ class Run:
         """
         self._population.kill()
 
-    def join(self, *, in_time: bool = True) -> RunResult:
+    def join(self, *, seconds: float | None = None) -> RunResult:
         """Wait for the end of the run, stop what is left, and return every task's outcome.
 
         Args:
-            in_time: False if the run's timeout has passed already, in a wait for something that did not come: what has
-                not finished hangs, and shows its stacks at once.
+            seconds: at most, instead of the run's timeout. With 0, as after a wait for something that did not come,
+                what has not finished hangs, and shows its stacks at once.
 
         Raises:
             RunFailed: a task failed, hung or vanished and that was not expected, or an expected failure never came.
@@ -316,7 +316,7 @@ class Run:
         stacks: dict[str, str] = {}
         deadline = time.monotonic() + self.options.timeout
         try:
-            self._settle(self.options.timeout if in_time else 0.0)
+            self._settle(self.options.timeout if seconds is None else seconds)
             if self._population.failed:
                 # Peers of a failed task usually fail a moment later; their own words help to understand it.
                 with contextlib.suppress(DeadlineExceeded):

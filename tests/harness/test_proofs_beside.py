@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,11 @@ from typing import Any
 import pytest
 
 from harness import proofs, verify
-from harness.proofs import proved
+from harness.proofs import WaitForProof, proved
 from harness.relations import Proof
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
-from simulator import LockstepError
+from simulator import DeadlineExceeded, LockstepError
 
 
 class _Graphs:
@@ -29,7 +30,7 @@ def _train(strategy: Any, record: Any) -> None:
 
 def _proof(refutes: bool) -> Proof:
     with proved(Program.of(_train), strategy_case("mirrored-2"), seed=1, timeout=9.0) as proof:
-        return proof(refutes)
+        return proof(9.0, refutes=refutes)
 
 
 @pytest.mark.parametrize("refutes", [True, False])
@@ -41,7 +42,7 @@ def test_batches_are_tried_where_one_may_refute(monkeypatch: pytest.MonkeyPatch,
         tried.append(proof)
         return proof
 
-    monkeypatch.setattr(proofs, "tracing", lambda *_, **__: contextlib.nullcontext(_Graphs))
+    monkeypatch.setattr(proofs, "tracing", lambda *_, **__: contextlib.nullcontext(lambda seconds: _Graphs))
     monkeypatch.setattr(proofs, "inferred", lambda graphs, **named: Proof("open", "p", "s"))
     monkeypatch.setattr(proofs, "refuted", refuted)
     found = _proof(refutes)
@@ -49,13 +50,28 @@ def test_batches_are_tried_where_one_may_refute(monkeypatch: pytest.MonkeyPatch,
     assert len(tried) == refutes
 
 
+def test_a_proof_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is open then, whatever follows from the graph, since a batch may contradict it."""
+
+    def over(*_: Any, deadline: float, **__: Any) -> Proof:
+        assert deadline - time.monotonic() < 9.0
+        raise DeadlineExceeded("batches", 0.0)
+
+    monkeypatch.setattr(proofs, "tracing", lambda *_, **__: contextlib.nullcontext(lambda seconds: _Graphs))
+    monkeypatch.setattr(proofs, "inferred", lambda graphs, **named: Proof("proved", "p", "s"))
+    monkeypatch.setattr(proofs, "confirmed", over)
+    found = _proof(refutes=True)
+    assert (found.status, len(found.reasons)) == ("open", 1)
+    assert "9 s" in found.reasons[0]
+
+
 def _failing(*, at_once: bool) -> Any:
     @contextlib.contextmanager
-    def tracing(*_: Any, **__: Any) -> Iterator[Callable[[], Any]]:
+    def tracing(*_: Any, **__: Any) -> Iterator[Callable[[float], Any]]:
         if at_once:
             raise LockstepError("no room\nfor it")
 
-        def graphs() -> Any:
+        def graphs(seconds: float) -> Any:
             raise LockstepError("no room\nfor it")
 
         yield graphs
@@ -71,6 +87,26 @@ def test_what_goes_wrong_leaves_the_proof_open(monkeypatch: pytest.MonkeyPatch, 
     assert (found.status, found.reasons) == ("open", ("it could not be traced: no room",))
 
 
+@pytest.mark.parametrize(("prove", "expected"), [(True, 120.0), (None, 30.0)])
+def test_a_proof_that_nobody_asked_for_has_less_time(
+    monkeypatch: pytest.MonkeyPatch, prove: bool | None, expected: float
+) -> None:
+    """It takes no longer than a person waits who wants a verdict."""
+    given: list[float] = []
+
+    def begun(*_: Any, **__: Any) -> Any:
+        def proof(seconds: float, *, refutes: bool) -> Proof:
+            given.append(seconds)
+            return Proof("open", "p", "s")
+
+        return contextlib.nullcontext(proof)
+
+    monkeypatch.delenv(proofs.PROVE_VARIABLE)
+    monkeypatch.setattr(sys.modules["harness.verify"], "proved", begun)
+    verify(_train, "mirrored-2", prove=prove, explain=False)
+    assert given == [expected]
+
+
 @pytest.mark.parametrize("reads", [False, True])
 def test_it_begins_beside_the_reference_unless_they_would_meet(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, reads: bool
@@ -79,9 +115,9 @@ def test_it_begins_beside_the_reference_unless_they_would_meet(
     order: list[str] = []
 
     @contextlib.contextmanager
-    def begun(*_: Any, **__: Any) -> Iterator[Callable[[bool], Proof]]:
+    def begun(*_: Any, **__: Any) -> Iterator[WaitForProof]:
         order.append("proof")
-        yield lambda refutes: Proof("open", "p", "s")
+        yield lambda seconds, *, refutes: Proof("open", "p", "s")
 
     def train(strategy: Any, record: Any) -> None:
         file = tmp_path / str(strategy.num_replicas_in_sync)

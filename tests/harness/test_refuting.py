@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from harness.relations.proof import Under
 from harness.running.reference_request import FIRST_SEEDS, MORE_SEEDS
 from harness.running.step_graphs import StepGraphs, TrialOutcomes
 from harness.subject.strategies import strategy_case
+from simulator import DeadlineExceeded, LockstepError
 from tests.harness.test_proving import _step
 
 
@@ -77,7 +79,7 @@ def _result(
     assert proof.status == "open"
     case = strategy_case("mirrored-2")
     program: Any = None
-    return tried, refuted(proof, StepGraphs((run,), reference), program, case, seed=0, timeout=1.0)
+    return tried, refuted(proof, StepGraphs((run,), reference), program, case, seed=0, deadline=time.monotonic() + 60.0)
 
 
 _EVEN: list[tuple[int, ...]] = [(1, 1), (2, 2), (4, 4)]
@@ -127,7 +129,14 @@ def test_what_is_wrong_of_the_programs_own_number_of_rows_is_wrong(
     _carried_out(monkeypatch, carried_out, lambda _: noise)
     proof = proof_of([run], reference, program="p", strategy="s")
     program: Any = None
-    found = refuted(proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"), seed=0, timeout=1.0)
+    found = refuted(
+        proof,
+        StepGraphs((run,), reference),
+        program,
+        strategy_case("mirrored-2"),
+        seed=0,
+        deadline=time.monotonic() + 60.0,
+    )
     assert found.status == status
     assert (found.culprit is not None and found.culprit.counterexample is not None) == (status == "refuted")
 
@@ -154,7 +163,14 @@ def test_a_batch_of_zeros_shows_what_examples_hide(
     _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
     program: Any = None
-    found = refuted(proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"), seed=0, timeout=1.0)
+    found = refuted(
+        proof,
+        StepGraphs((run,), reference),
+        program,
+        strategy_case("mirrored-2"),
+        seed=0,
+        deadline=time.monotonic() + 60.0,
+    )
     assert found.status == status
     if status == "refuted":
         assert found.culprit is not None
@@ -175,7 +191,14 @@ def test_zeros_that_say_nothing_are_told(monkeypatch: pytest.MonkeyPatch, after:
     _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
     program: Any = None
-    found = refuted(proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"), seed=0, timeout=1.0)
+    found = refuted(
+        proof,
+        StepGraphs((run,), reference),
+        program,
+        strategy_case("mirrored-2"),
+        seed=0,
+        deadline=time.monotonic() + 60.0,
+    )
     assert found.status == "open"
     assert ("a batch of zeros" in str(found)) is told
 
@@ -201,7 +224,9 @@ def _confirmed(
     proof = Proof("conditional" if under else "proved", "p", "mirrored-2", conditions=under)
     program: Any = None
     case = strategy_case("mirrored-2")
-    return confirmed(proof, StepGraphs((run,), reference), program, case, seed=0, timeout=1.0), tried
+    return confirmed(
+        proof, StepGraphs((run,), reference), program, case, seed=0, deadline=time.monotonic() + 60.0
+    ), tried
 
 
 def test_what_is_proved_is_run_and_keeps_its_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,3 +301,23 @@ def test_a_row_is_known_by_all_its_values() -> None:
         reference, arguments=(*given(None, slice(8))[:1], Argument("example", "1", rows=ids[::-1]))
     )
     assert batches.rows_of(StepGraphs((run,), other)) == {0: (7, 6, 5, 4), 1: (3, 2, 1, 0)}
+
+
+def test_no_batch_is_tried_when_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither at first, nor with noise; a batch that was cut off by it is no batch that cannot be carried out."""
+    run, reference = _rows(_step(2, divide=2), 4), _rows(_step(1, divide=4), 8)
+    proof = proof_of([run], reference, program="p", strategy="s")
+    tried: list[float] = []
+
+    def cut_off(*_: Any, timeout: float, **__: Any) -> TrialOutcomes:
+        tried.append(timeout)
+        monkeypatch.setattr("harness.refuting.counterexamples.time.monotonic", lambda: math.inf)
+        raise LockstepError("took too long")
+
+    _carried_out(monkeypatch, cut_off)
+    program: Any = None
+    asked = (proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"))
+    for seconds in (-1.0, 60.0):
+        with pytest.raises(DeadlineExceeded):
+            refuted(*asked, seed=0, deadline=time.monotonic() + seconds)
+    assert [round(each) for each in tried] == [60]

@@ -57,7 +57,6 @@ def _model(strategy: Any, keras: Any) -> Any:
         model = keras.Model(inputs, keras.layers.Dense(_CLASSES, kernel_initializer="zeros")(inputs))
         model.compile(keras.optimizers.SGD(0.5, momentum=0.5), loss=_hinge)
         model.optimizer.build(model.trainable_variables)
-    model.distribute_reduction_method = "first"  # see tf-keras-fit-batch-logs-times-workers
     return model
 
 
@@ -73,7 +72,6 @@ def _built(strategy: Any, keras: Any, folder: Path, kind: Kind) -> tuple[int, An
         return first, model
     with strategy.scope():
         model = keras.models.load_model(files[-1], custom_objects={"_hinge": _hinge})
-    model.distribute_reduction_method = "first"
     return first, model
 
 
