@@ -22,7 +22,8 @@ _LONGER = (  # as a program; docs/mistakes.md and the known issues have some
     *("loss_divided_by_workers", "accumulation_off", "metric_not_aggregated", "sharded_twice", "batch_times_replicas"),
     *("repeat_before_shard", "dropped_tail", "fewer_files_than_workers", "sharded_by_files", "overlapping_shards"),
     *("shuffled_shard", "parts_not_added_up", "updated_by_each_replica", "branch_of_each_replica"),
-    *("state_of_each_replica", "divided_by_own_number"),
+    *("state_of_each_replica", "divided_by_own_number", "shared_by_replicas"),
+    "divided_before_the_mean",
 )
 
 

@@ -16,7 +16,18 @@ from harness.culprits import with_culprit
 from harness.evidence.watched_step import OUTER, REPLICA, Op, WatchedVariable
 from harness.judging.culprit import Culprit, Looked, reasons
 from harness.judging.culprit.alignment import OperationNode
-from harness.judging.culprit.kinds import EXAMPLES, EXTREME, PARTS, STATE, TWICE, UPDATE, WHOLE, MistakeKind
+from harness.judging.culprit.kinds import (
+    DIVIDED,
+    EXAMPLES,
+    EXTREME,
+    PARTS,
+    SHARED,
+    STATE,
+    TWICE,
+    UPDATE,
+    WHOLE,
+    MistakeKind,
+)
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
@@ -43,7 +54,7 @@ def _scene(
     return reasons._Scene(
         aligned,
         OperationNode(0, 1),
-        Op(1, op, name, zone, 0, (), None, (), (), "w" if op.startswith("Assign") else ""),
+        Op(1, op, name, zone, 0, (), None, (), (), "w" if variable is not None or op.startswith("Assign") else ""),
         given,
         frozenset(relations),
         np.asarray(value, np.float32),
@@ -133,6 +144,53 @@ def test_what_values_prove_has_a_kind() -> None:
         told = reasons._proved(replace(scene, inputs=((frozenset(), np.ones((), np.float32), [given, given]),)))
         assert told is not None
         assert told[0] is kind
+
+
+@pytest.mark.parametrize(("kept", "parts", "kind"), [
+    ("plain", (5.0, 6.0), SHARED),
+    ("plain", (6.0, 6.0), None),
+    ("mirrored", (5.0, 6.0), None),
+])  # fmt: skip
+def test_one_copy_that_all_replicas_change_is_told_from_a_wrong_beginning(
+    kept: str, parts: tuple[float, float], kind: MistakeKind | None
+) -> None:
+    """The first replica reads what it should, and the second what the first has made of it."""
+    found = reasons._proved(_scene(5.0, parts, (), op="ReadVariableOp", variable=WatchedVariable("w", kept)))
+    assert found is not None
+    assert found[0] is kind
+    assert ("begins with" in found[1]) is (kind is None)
+
+
+@pytest.mark.parametrize(("kept", "given", "zone", "kind"), [
+    ("plain", REPLICATED, REPLICA, SHARED),
+    ("mirrored", REPLICATED, REPLICA, UPDATE),
+    ("plain", PARTIAL, REPLICA, UPDATE),
+    ("plain", REPLICATED, OUTER, UPDATE),
+])  # fmt: skip
+def test_what_each_replica_adds_to_one_copy_counts_for_each(
+    kept: str, given: str, zone: str, kind: MistakeKind
+) -> None:
+    """Of parts they are to be added up, and outside of the replicas one adds once."""
+    scene = _scene(
+        5.0,
+        (5.0, 5.0),
+        (),
+        ({Relation(given)},),
+        op="AssignAddVariableOp",
+        zone=zone,
+        variable=WatchedVariable("w", kept),
+    )
+    found = reasons._proved(scene)
+    assert found is not None
+    assert found[0] is kind
+
+
+@pytest.mark.parametrize(("averages", "kind"), [(True, DIVIDED), (False, None)])
+def test_a_share_of_what_all_have_is_right_in_a_sum_only(averages: bool, kind: MistakeKind | None) -> None:
+    """In a mean it counts too little."""
+    scene = _scene(4.0, (2.0, 2.0), {Relation(REPLICATED, -1), Relation(PARTIAL)}, op="RealDiv")
+    found = reasons._proved(replace(scene, summed=reasons.Reduction("train.py:9", averages=averages)))
+    assert (None if found is None else found[0]) is kind
 
 
 @pytest.mark.parametrize(("op", "dtype", "kind"), [

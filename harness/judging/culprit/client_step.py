@@ -168,6 +168,17 @@ class ClientStep:
             scope = scope.rpartition("/")[0]
         return named.get(scope)
 
+    def averages(self, op: Op) -> bool:
+        """Whether a sum over replicas is divided by their number at the same line, as `ReduceOp.MEAN` does."""
+        reached = {*op.outputs}  # gradients are packed for it and taken apart before they are divided
+        for user in self.watched.ops[op.number :]:
+            if user.caller != op.caller or not reached & {*user.inputs}:
+                continue
+            if user.type == "RealDiv":
+                return any(value == self.watched.replicas for value in self.values(user.inputs[1]) if not value.shape)
+            reached |= {*user.outputs}
+        return False
+
     def _forwards(self, zone: str, index: int) -> dict[str, Op]:
         """By their names the operations of a place that compute no gradients."""
         if (zone, index) not in self._named:

@@ -14,9 +14,19 @@ from harness.judging.culprit.client_step import ClientStep, assigns
 from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
+from harness.judging.culprit.reasons import adds_to_one_copy
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told, told_of_report
-from harness.judging.culprit.walk import CALLS, EXAMPLES, Mode, Walk, WantedTensor, WrongOperation, sinks
+from harness.judging.culprit.walk import (
+    CALLS,
+    EXAMPLES,
+    Mode,
+    Walk,
+    WantedTensor,
+    WrongOperation,
+    has_right_size,
+    sinks,
+)
 from harness.judging.culprit.wholes import WholesAlignment
 
 _BY_ELEMENTS = (
@@ -77,6 +87,8 @@ def find_culprit(
     if found is not None and not _begins(first.op(found.node)):
         return told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
+    if found is None and (shared := _changed_by_each(aligned)) is not None:
+        return told(aligned, WrongOperation(shared, Mode.UNRELATED))
     if found is None and statistics and (kept := _separate_statistics(aligned)) is not None:
         return told(aligned, WrongOperation(kept, Mode.UNRELATED))
     if found is None and (own := [each for each in wrong if _of_one_replica(aligned, each)]):
@@ -234,18 +246,21 @@ class _Back:
         wrong also where what is clipped is a mean that would be divided later: then its way leads through gradients,
         of which no other gradient is taken.
         """
-        walk = self._walks[Mode.SCALED]
+        walk, summed = self._walks[Mode.SCALED], self.summed(Mode.UNRELATED)
+        averaged = self._walks[Mode.UNRELATED].averages
         op = walk.last_change(self._aligned.op(node))
         walk.tell(op)
         is_loss = walk.is_differentiated(node.number)
         operands = []
         for tensor in op.inputs:
             facts = walk.facts(tensor) or ()
-            same, wrong = any(each.kind == REPLICATED for each in facts), not any(each.right for each in facts)
+            same = any(each.kind == REPLICATED for each in facts)
+            wrong = not any(has_right_size(each, averaged=averaged) for each in facts)
             parts = any(each.kind == PARTIAL for each in facts) and (is_loss or not walk.is_behind_a_gradient(tensor))
             if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
                 operands.append(WantedTensor(tensor, whole=True))
-        return [WrongOperation(each, Mode.SCALED, walk.summed) for each in walk.sources(operands)]
+        found = walk.sources(operands, averaged=averaged)
+        return [WrongOperation(each, Mode.SCALED, walk.summed or summed) for each in found]
 
 
 def _reported(aligned: Alignment, wrong: Sequence[WrongReport]) -> list[WantedTensor]:
@@ -310,6 +325,15 @@ def _is_part(aligned: Alignment, tensor: int) -> bool:
         [each.digest for each in aligned.sides[node.client].taken(aligned.op(node).outputs[place])] for node in nodes
     ]
     return any(each != digests[0] for each in digests)
+
+
+def _changed_by_each(aligned: Alignment) -> OperationNode | None:
+    """The first operation by which each replica adds the same to a variable of which there is one copy."""
+    for theirs in aligned.reference.assigning():
+        nodes = aligned.counterparts.get(theirs.number, ())
+        if len(nodes) > 1 and all(adds_to_one_copy(aligned, aligned.op(node)) for node in nodes):
+            return nodes[0]
+    return None
 
 
 # Statistics of batch normalization that are wrong as they were reported, since each replica keeps its own.

@@ -62,6 +62,12 @@ WHOLE = MistakeKind(
     'tf.distribute.get_replica_context().all_reduce("SUM", part) before the term is added; and divide by the number of '
     "replicas what is added up once more afterwards.",
 )
+DIVIDED = MistakeKind(
+    "divided_before_the_mean",
+    "a term that is the same in all replicas is divided by their number, and then averaged over them",
+    "Leave out the division: a mean over the replicas leaves whole what each of them has whole. Where they are added "
+    "up with SUM the division is right.",
+)
 TWICE = MistakeKind(
     "added_up_twice",
     "what is the same in all replicas is added up over them once more",
@@ -95,6 +101,12 @@ STATE = MistakeKind(
     "Give state that replicas share one value: draw random numbers by seeds that all of them have, and make variables "
     "in the strategy's scope.",
 )
+SHARED = MistakeKind(
+    "shared_by_replicas",
+    "a variable has one copy for all replicas, and each of them changes it",
+    "Make the variable in strategy.scope(), which gives each replica a copy; what all of them count alike, such as "
+    "steps, needs aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA. Or change it once, outside of strategy.run.",
+)
 REPORT = MistakeKind(
     "reported_by_one_replica",
     "what was reported is what one replica has; the others have other values",
@@ -110,6 +122,9 @@ NUMBER = MistakeKind(
 )
 KINDS: dict[str, MistakeKind] = {
     kind.code: kind
-    for kind in (MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, TWICE, NO_SUM, UPDATE, BRANCH, STATE, REPORT, NUMBER)
+    for kind in (
+        *(MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, DIVIDED, TWICE, NO_SUM),
+        *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER),
+    )
 }
 """By their codes."""

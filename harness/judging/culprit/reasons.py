@@ -12,12 +12,14 @@ from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.kinds import (
     BRANCH,
+    DIVIDED,
     EXAMPLES,
     EXTREME,
     MEAN,
     NO_SUM,
     NUMBER,
     PARTS,
+    SHARED,
     STATE,
     TWICE,
     UPDATE,
@@ -25,13 +27,14 @@ from harness.judging.culprit.kinds import (
     MistakeKind,
 )
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.walk import Mode, Walk, WrongOperation, is_extreme
+from harness.judging.culprit.walk import Mode, Walk, WrongOperation, has_right_size, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
+_ADDING = ("AssignAddVariableOp", "AssignSubVariableOp")
 _VARIABLES = ("ReadVariableOp", "ResourceGather", "VariableV2")
 _SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
@@ -55,7 +58,7 @@ class _Scene:
     relations: frozenset[Relation]
     value: np.ndarray[Any, Any] | None
     parts: list[np.ndarray[Any, Any]]
-    summed: str | None
+    summed: Reduction | None
     all_seen: bool
     """Whether `inputs` are all that it is given."""
 
@@ -68,13 +71,26 @@ class _Scene:
         return f"the {_NUMBERS.get(self.replicas, self.replicas)}"
 
 
-def reason(aligned: Alignment, broken: WrongOperation, summed: str | None) -> tuple[MistakeKind | None, str]:
+@dataclass(frozen=True)
+class Reduction:
+    """The line that puts together what the replicas have, and whether it divides by their number."""
+
+    line: str
+    averages: bool
+
+    @property
+    def text(self) -> str:
+        """As in `train.py:19 sums`."""
+        return f"{self.line} {'averages' if self.averages else 'sums'}"
+
+
+def reason(aligned: Alignment, broken: WrongOperation, summed: Reduction | None) -> tuple[MistakeKind | None, str]:
     """What is wrong with the result of an operation, and of which kind that is: the first that its values prove.
 
     Args:
         aligned: run and reference.
         broken: the operation.
-        summed: the line that adds up what comes from it.
+        summed: what puts together what comes from it.
     """
     scene = _scene(aligned, broken.node, summed)
     if scene is None:
@@ -89,11 +105,12 @@ def _proved(scene: _Scene) -> tuple[MistakeKind | None, str] | None:
     return next(((kind, found) for kind, found in every if found is not None), None)
 
 
-def _scene(aligned: Alignment, node: OperationNode, summed: str | None) -> _Scene | None:
+def _scene(aligned: Alignment, node: OperationNode, summed: Reduction | None) -> _Scene | None:
     number, op = aligned.truths.get(node), aligned.op(node)
     if number is None:
         return None
     theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
+    averaged = summed is not None and summed.averages
     inputs = []
     for position, truth in enumerate(theirs.inputs):
         given = [(each.client, aligned.op(each).inputs) for each in nodes]
@@ -105,7 +122,9 @@ def _scene(aligned: Alignment, node: OperationNode, summed: str | None) -> _Scen
     for position, truth in enumerate(theirs.outputs):
         given = [(each.client, aligned.op(each).outputs) for each in nodes]
         found = _values(aligned, truth, [(client, each[position]) for client, each in given])
-        if found is not None and (is_extreme(found[0]) or not any(relation.right for relation in found[0])):
+        if found is not None and (
+            is_extreme(found[0]) or not any(has_right_size(each, averaged=averaged) for each in found[0])
+        ):
             return _Scene(aligned, node, op, tuple(inputs), *found, summed, len(inputs) == len(theirs.inputs))
     return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed, len(inputs) == len(theirs.inputs))
 
@@ -178,6 +197,30 @@ def _updated_apart(scene: _Scene) -> str | None:
     return f"variable {scene.op.variable!r} is given {where} what it is not given in the reference"
 
 
+def adds_to_one_copy(aligned: Alignment, op: Op) -> bool:
+    """Whether a replica adds to a variable, or takes from it, of which there is one copy for all."""
+    variable = aligned.variables.get(op.variable) if op.zone == REPLICA and op.type in _ADDING else None
+    return variable is not None and variable.kind == "plain"
+
+
+def _shared(scene: _Scene) -> str | None:
+    """A variable of one copy that each replica changes: by the same, or so that another one reads what it has made."""
+    import numpy as np
+
+    if adds_to_one_copy(scene.aligned, scene.op) and any(Relation(REPLICATED) in each for each, *_ in scene.inputs):
+        return f"each replica adds the same to variable {scene.op.variable!r}, of which there is one copy for all"
+    variable = scene.aligned.variables.get(scene.op.variable) if scene.op.type == "ReadVariableOp" else None
+    if variable is None or variable.kind != "plain" or scene.value is None:
+        return None
+    right = [np.array_equal(part, scene.value) for part in scene.parts]
+    if all(right) or not any(right):
+        return None
+    return (
+        f"variable {variable.name!r} has one copy, which all replicas change: one reads what another has made of it "
+        "in the same step"
+    )
+
+
 def _begins_wrong(scene: _Scene) -> str | None:
     if scene.op.type != "ReadVariableOp":
         return None
@@ -205,7 +248,7 @@ def _own_mean(scene: _Scene) -> str | None:
     if (mean := _of_own_examples(scene)) is None:
         return None
     own, then = mean
-    where = f", and {scene.summed} sums them" if scene.summed else ""
+    where = f", and {scene.summed.text} them" if scene.summed else ""
     return f"each replica's mean is over its own {own} examples; {then}{where}"
 
 
@@ -265,6 +308,13 @@ def _counted_by_each(scene: _Scene) -> str | None:
         "each replica adds the whole of what is the same in all of them to its part of the rest; in a sum over "
         f"{scene.all_of_them} replicas that counts {scene.replicas} times, and in a mean the parts count too little"
     )
+
+
+def _divided_before_mean(scene: _Scene) -> str | None:
+    if scene.summed is None or not scene.summed.averages or Relation(REPLICATED, -1) not in scene.relations:
+        return None
+    count = scene.replicas
+    return f"each replica has 1/{count} of the reference's value; {scene.summed.text}, which leaves 1/{count} of it"
 
 
 def _random(scene: _Scene) -> str | None:
@@ -353,7 +403,7 @@ def _scaled(scene: _Scene) -> str:
     if (measured := _measured(scene, best)) is not None and abs(measured * scene.replicas**-best.power - 1) > _ROUNDED:
         times = f"{measured:.3g} times"  # which rounding does not tell from the factor
     who = "the parts of the replicas add up to" if best.kind == PARTIAL else "each replica has"
-    where = f"; {scene.summed} sums over the replicas" if scene.summed else ""
+    where = f"; {scene.summed.text} over the replicas" if scene.summed else ""
     return f"{who} {times} the reference's value{where}"
 
 
@@ -371,6 +421,7 @@ def _measured(scene: _Scene, relation: Relation) -> float | None:
 
 _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] = (
     (TWICE, _aggregated_twice),
+    (SHARED, _shared),
     (UPDATE, _updated_apart),
     (None, _begins_wrong),
     (NUMBER, _other_number),
@@ -378,6 +429,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (EXAMPLES, _own_deviation),
     (MEAN, _own_mean),
     (WHOLE, _counted_by_each),
+    (DIVIDED, _divided_before_mean),
     (STATE, _apart),
     (EXTREME, _own_extreme),
     (PARTS, _before_the_sum),

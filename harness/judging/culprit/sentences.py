@@ -14,7 +14,7 @@ from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit
-from harness.judging.culprit.reasons import reason
+from harness.judging.culprit.reasons import Reduction, reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
 from harness.judging.culprit.walk import WrongOperation, is_extreme
 from simulator.agent.places import place
@@ -40,7 +40,8 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     maker = None if broken.summed is None and _gets_parts(aligned, broken.node) else side.maker(op)
     layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
     summed = _summed(aligned, broken)
-    kind, relation = reason(aligned, broken, summed=None if summed is None else _at(summed))
+    averaged = broken.summed is not None and side.averages(aligned.op(broken.summed))
+    kind, relation = reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
     return Culprit(
         file=_shown(frame),
         line=0 if frame is None else frame.line,
@@ -52,7 +53,7 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         inputs=tuple(_inputs(aligned, broken.node)),
         step=aligned.reference.watched.step,
         assigned=op.variable if assigns(op) else None,
-        adds=None if summed is None else (_shown(summed), summed.line, _source(summed)),
+        adds=None if summed is None or averaged else (_shown(summed), summed.line, _source(summed)),
         kind=None if kind is None else kind.code,
     )
 

@@ -83,10 +83,20 @@ class Walk:
         self._mode = mode
         self._facts: dict[int, frozenset[Relation] | None] = {}
         self._counting: dict[int, bool] = {}
+        self._averaged = False
         self.summed: OperationNode | None = None
 
-    def sources(self, starts: Iterable[WantedTensor]) -> list[OperationNode]:
-        """The operations that made any of these wrong, in the order in which Python made them."""
+    @property
+    def averages(self) -> bool:
+        """Whether that sum is divided by the number of replicas."""
+        return self.summed is not None and self._side.averages(self._aligned.op(self.summed))
+
+    def sources(self, starts: Iterable[WantedTensor], *, averaged: bool = False) -> list[OperationNode]:
+        """The operations that made any of these wrong, in the order in which Python made them.
+
+        Of parts that are averaged afterwards each is right if it has the whole of what it has alone.
+        """
+        self._averaged = averaged
         operands: dict[WantedTensor, list[WantedTensor]] = {}
         begin = [start for start in starts if start.tensor]
         pending = list(begin)
@@ -208,7 +218,7 @@ class Walk:
         if self._mode is Mode.UNRELATED:
             accident = is_extreme(relations) and self.first_extreme(wanted.tensor) is None
             return Status.RIGHT if relations and not accident else Status.WRONG
-        return Status.WRONG if is_multiple(relations, wanted.whole) else Status.RIGHT
+        return Status.WRONG if is_multiple(relations, wanted.whole, averaged=self._averaged) else Status.RIGHT
 
     def _counts(self, tensor: int) -> bool:
         """Whether it holds whole numbers that follow from shapes and constants only."""
@@ -280,17 +290,23 @@ def is_extreme(relations: frozenset[Relation]) -> bool:
     return bool(relations) and all(each.kind in (LARGEST, SMALLEST) for each in relations)
 
 
-def is_multiple(relations: frozenset[Relation], whole: bool) -> bool:
+def is_multiple(relations: frozenset[Relation], whole: bool, *, averaged: bool = False) -> bool:
     """Whether a value is only right but for a power of the number of replicas.
 
     Args:
         relations: that hold of it.
         whole: whether all replicas should have the whole of it.
+        averaged: whether parts are averaged later.
     """
     same = [relation for relation in relations if relation.kind == REPLICATED]
     if whole and same:
         return not any(relation.right for relation in same)
-    return bool(relations) and not any(relation.right for relation in relations)
+    return bool(relations) and not any(has_right_size(relation, averaged=averaged) for relation in relations)
+
+
+def has_right_size(relation: Relation, *, averaged: bool) -> bool:
+    """Whether nothing is multiplied; parts that are averaged later are larger by the number of replicas."""
+    return relation.power == (1 if averaged and relation.kind == PARTIAL else 0)
 
 
 def sinks(aligned: Alignment, *, on_read: bool = True) -> Iterator[tuple[OperationNode, Mode, WantedTensor]]:

@@ -40,7 +40,34 @@ def loop(strategy, record, replica_step, variables):
         record.step(loss=train_step(x, y), variables=variables)
 
 
+def averaging(strategy, record, replica_step, variables):
+    """As `loop`, with the mean of what the replicas report."""
+
+    @tf.function
+    def train_step(x, y):
+        return strategy.reduce(MEAN, strategy.run(replica_step, args=(x, y)), axis=None)
+
+    for x, y in strategy.experimental_distribute_dataset(dataset()):
+        record.step(loss=train_step(x, y), variables=variables)
+
+
 # ---- wrong ----
+
+
+def train_penalty_divided_and_averaged(strategy, record):
+    w, b = weights(strategy)
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.reduce_sum((x @ w + b - y) ** 2, axis=1))
+            penalty = tf.nn.l2_loss(w)
+            loss += penalty / strategy.num_replicas_in_sync  # guilty
+        gradients = tf.distribute.get_replica_context().all_reduce(MEAN, tape.gradient(loss, [w, b]))
+        w.assign_sub(RATE * gradients[0])
+        b.assign_sub(RATE * gradients[1])
+        return loss
+
+    averaging(strategy, record, replica_step, [w, b])
 
 
 def train_mean_then_sum(strategy, record):
@@ -294,13 +321,7 @@ def train_right_mean_of_means(strategy, record):
         b.assign_sub(RATE * gradients[1])
         return loss
 
-    @tf.function
-    def train_step(x, y):
-        losses = strategy.run(replica_step, args=(x, y))
-        return strategy.reduce(MEAN, losses, axis=None)
-
-    for x, y in strategy.experimental_distribute_dataset(dataset()):
-        record.step(loss=train_step(x, y), variables=[w, b])
+    averaging(strategy, record, replica_step, [w, b])
 
 
 def train_right_divided_by_replicas(strategy, record):

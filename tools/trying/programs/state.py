@@ -103,6 +103,20 @@ def train_counter_counts_replicas(strategy, record):
     loop(strategy, record, replica_step, [w])
 
 
+def train_rate_by_a_shared_count(strategy, record):
+    """Of which there is one for all replicas, as it was made outside of the scope."""
+    w, count = weights(strategy), tf.Variable(0.0, name="count")  # guilty
+
+    def replica_step(x, y):
+        with tf.GradientTape() as tape:
+            loss = part(x, y, w)
+        w.assign_sub(0.1 / (1.0 + count) * context().all_reduce(SUM, tape.gradient(loss, w)))
+        count.assign_add(1.0)  # guilty
+        return loss
+
+    loop(strategy, record, replica_step, [w])
+
+
 def train_average_of_weights_summed(strategy, record):
     """An exponential average of the weights, in a variable that sums what replicas assign."""
     w = weights(strategy)
