@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from harness.attempts import JudgedAttempt, leaves_evidence
+from harness.attempts import JudgedAttempt, Tasks, leaves_evidence
 from harness.errors import Abstained
 from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference
@@ -103,19 +103,12 @@ class Subject:
                 causes, result = failure.causes, failure.result
                 found = outcome_of_failure(failure)
                 if limit < self.asked.timeout and any(cause.kind == _LATE for cause in causes):
-                    found = PlanOutcome(void="the time for the search was spent before this run was done")
+                    found = _spent("before this run was done")
                 # A plan that was drawn may ask for what never comes, which says nothing of the numbers.
                 whole = bool(found) and all(result[task].value is not None for task in self.case.clients)
             tasks = task_summaries(result)
             if whole:
-                verdict, reference = attempt.judged(self.reference, tasks), self.reference
-                if not verdict:
-                    verdict, reference = attempt.by_one_replica(tasks)
-                if verdict.outcome == "inconsistent":
-                    verdict = attempt.judged(reference, tasks, diagnose=True)
-                found = PlanOutcome() if verdict else PlanOutcome(symptom="numbers", text=verdict.text())
-                if out is not None:
-                    save_run(directory, verdict, reference)
+                found = self._judged(attempt, tasks, None if seconds is None else began + seconds)
             struck = tuple(fault.fired for fault in result.faults)
             found = dataclasses.replace(found, struck=struck)
             if (journal := directory / TRACES / JOURNAL).exists():
@@ -126,6 +119,27 @@ class Subject:
             found = self._in_time(found, timeline, watched, None if seconds is None else began + seconds)
         return _finished(found, tasks, causes, time.monotonic() - began)
 
+    def _judged(self, attempt: JudgedAttempt, tasks: Tasks, deadline: float | None) -> PlanOutcome:
+        """What the numbers say of a run that got to its end, if that is known in time."""
+        verdict, reference = attempt.judged(self.reference, tasks), self.reference
+        if not verdict:
+            left = self.asked.timeout if deadline is None else deadline - time.monotonic()
+            if left <= 0:
+                return _spent("before this run was judged")
+            timeout = min(left, self.asked.timeout)
+            following = dataclasses.replace(attempt, asked=dataclasses.replace(attempt.asked, timeout=timeout))
+            try:
+                verdict, reference = following.by_one_replica(tasks)
+            except RunFailed as failure:
+                if timeout < self.asked.timeout and failure.root_cause.kind == _LATE:
+                    return _spent("before this run was judged")
+                raise
+        if verdict.outcome == "inconsistent":
+            verdict = attempt.judged(reference, tasks, diagnose=True)
+        if attempt.asked.keep:
+            save_run(attempt.directory, verdict, reference)
+        return PlanOutcome() if verdict else PlanOutcome(symptom="numbers", text=verdict.text())
+
     def _in_time(self, found: PlanOutcome, timeline: Timeline, plan: FaultPlan, deadline: float | None) -> PlanOutcome:
         """The outcome of a run that survived, or the failure that it stood still for too long.
 
@@ -135,6 +149,8 @@ class Subject:
         if seconds_lost(standstills(timeline, plan.faults)) <= self.slowness:
             return found
         seconds = None if deadline is None else deadline - time.monotonic()
+        if seconds is not None and seconds <= 0:
+            return dataclasses.replace(found, void=_spent("before it was known whether it was slow").void)
         if not (usual := self.run(FaultPlan(), seconds=seconds)):
             return dataclasses.replace(found, void="whether it was slow is not known: its run without a fault failed")
         late = standstills(timeline, plan.faults, usual.gap)
@@ -221,6 +237,10 @@ def survives(
     subject = subject_of(program, strategy, **options)
     with on_machines(subject.case):
         return subject.run(plan, None if out is None else Path(out))
+
+
+def _spent(when: str) -> PlanOutcome:
+    return PlanOutcome(void=f"the time for the search was spent {when}")
 
 
 def outcome_of_failure(failure: RunFailed) -> PlanOutcome:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
 from harness.attempts import JudgedAttempt
+from harness.report.timeline import timeline_of
 from harness.request import VerifyRequest
 from harness.search import Acceptance, PlanOutcome, Search, describe_plan
 from harness.search.plan_strategy import Space, draw_plans
@@ -20,6 +23,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, TaskError, Topology
 from simulator.results import PlannedFault
+from tests.harness._journals import Script
 from tests.harness._searched import STEPS, run_counting
 
 ALONE = Topology(worker=1)
@@ -175,6 +179,13 @@ def _trains(strategy: Any, record: Any) -> None:
     """Nobody calls it."""
 
 
+def _subject() -> Subject:
+    asked = VerifyRequest(
+        "derived", forced=False, explain=None, prove=None, seed=1, timeout=60.0, stream=False, keep=False
+    )
+    return Subject(Program.of(_trains), strategy_case("multi_worker-2"), None, asked)  # type: ignore[arg-type]
+
+
 def test_who_has_no_time_is_not_found_to_hang(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that the end of the search cuts off says nothing; one that had all of its time does."""
 
@@ -182,15 +193,38 @@ def test_who_has_no_time_is_not_found_to_hang(monkeypatch: pytest.MonkeyPatch) -
         raise _failure(("worker:0", "Hang"), struck="kill")
 
     monkeypatch.setattr(JudgedAttempt, "run", hangs)
-    asked = VerifyRequest(
-        "derived", forced=False, explain=None, prove=None, seed=1, timeout=60.0, stream=False, keep=False
-    )
-    subject = Subject(Program.of(_trains), strategy_case("multi_worker-2"), None, asked)  # type: ignore[arg-type]
-    plan = FaultPlan.from_mapping(_KILL)
+    subject, plan = _subject(), FaultPlan.from_mapping(_KILL)
     assert subject.run(plan, seconds=5.0).void == "the time for the search was spent before this run was done"
     assert subject.run(plan, seconds=100.0).symptom == "liveness"
     assert subject.run(plan).symptom == "liveness"
     assert subject.run(plan).struck == (True,)
+
+
+def test_who_is_judged_when_the_time_is_over_is_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the following of the run nor its run without a fault begins then, or may take longer than is left."""
+    given: list[float] = []
+
+    def following(attempt: JudgedAttempt, tasks: Any) -> Any:
+        given.append(attempt.asked.timeout)
+        raise _failure(("worker:0", "Hang"), struck="kill")
+
+    monkeypatch.setattr(JudgedAttempt, "judged", lambda *_, **__: None)
+    monkeypatch.setattr(JudgedAttempt, "by_one_replica", following)
+    subject = _subject()
+    attempt = JudgedAttempt(subject.program, subject.case, None, Path(), subject.asked, 0.0)
+    spent = "the time for the search was spent before this run was judged"
+    for seconds in (-1.0, 30.0):
+        assert subject._judged(attempt, {}, time.monotonic() + seconds).void == spent
+    with pytest.raises(RunFailed):
+        subject._judged(attempt, {}, None)
+    assert [round(each) for each in given] == [30, 60]
+
+
+def test_whether_a_run_was_slow_is_not_asked_when_the_time_is_over() -> None:
+    """Its run without a fault would take longer."""
+    slow = timeline_of(Script("worker:0").steps("worker:0", [1.0, 90.0]).events, [])
+    found = _subject()._in_time(PlanOutcome(), slow, FaultPlan(), time.monotonic() - 1.0)
+    assert found.void == "the time for the search was spent before it was known whether it was slow"
 
 
 def test_the_plainest_kind_that_fails_alike_is_the_result() -> None:
