@@ -63,8 +63,6 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
 
     asked = Judge(deposit, command, options["timeout"])
     check_written(options["html"], None)
-    for note in asked.notes():
-        show(f"note: {note}", err=True)
     _tell(asked, options)
     known = asked.judged
     if not known:

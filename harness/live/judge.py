@@ -45,6 +45,7 @@ _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2
 _SEED = 20
 _OF_ONE_STEP = ("variables_match_reference", *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
+_ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
 _APART = "what it computes is not judged, since its replicas began with different copies"
 
 
@@ -74,14 +75,6 @@ class Judge:
             except msgspec.DecodeError:  # a judge was killed while it wrote it
                 continue
         return found
-
-    def notes(self) -> Iterator[str]:
-        """What is not here as it was where the job ran."""
-        for training in trainings(self._deposit):
-            job = training.job
-            script = self._script(training, 1).path
-            if job.digest and digest_of(script) != job.digest:
-                yield f"{script} is not the file that the job ran"
 
     @property
     def is_over(self) -> bool:
@@ -276,17 +269,15 @@ class Judge:
         """What the job ran, as it is here.
 
         Raises:
-            UsageError: it is not here.
+            UsageError: it is not here, or another one is: of what that computes nothing follows.
         """
-        if self._command:
-            return Script.of(self._command, first)
         job = training.job
-        if not Path(job.script).is_file():
-            raise UsageError(
-                f"the job ran {job.script or 'no script'}, which is not here; give the command that starts it here: "
-                "lockstep judge DIR -- python train.py"
-            )
-        return Script(job.script, job.args, job.cwd, first=first)
+        if not self._command and not Path(job.script).is_file():
+            raise UsageError(f"the job ran {job.script or 'no script'}, which is not here; {_ELSEWHERE}")
+        found = Script.of(self._command, first) if self._command else Script(job.script, job.args, job.cwd, first=first)
+        if job.digest and digest_of(found.path) != job.digest:
+            raise UsageError(f"{found.path} is not the file that the job ran; keep that, and {_ELSEWHERE}")
+        return found
 
 
 def _damage(training: Training, step: int) -> str | None:

@@ -399,6 +399,21 @@ def test_a_script_that_is_not_here_is_said(tmp_path: Path, writer: StepFileWrite
         list(Judge(tmp_path).judge())
 
 
+@pytest.mark.parametrize("command", [(), ("python", "train.py")])
+def test_a_script_that_has_changed_since_judges_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: StepFileWriter, command: tuple[str, ...]
+) -> None:
+    """What another program computes says nothing of the job, and nothing of it stays."""
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text("loss = 1\n")
+    writer.folder = opened(tmp_path / "left", _job(script=str(script)))
+    _leave(writer, 1)
+    with pytest.raises(UsageError, match=r"train\.py is not the file that the job ran.*lockstep judge DIR -- python"):
+        list(Judge(tmp_path / "left", command).judge())
+    assert not (tmp_path / "left" / JUDGED).exists()
+
+
 def test_a_damaged_step_is_not_judged(tmp_path: Path, writer: StepFileWriter) -> None:
     """It is no finding, and no script is run for it."""
     writer.folder = opened(tmp_path, _job())
