@@ -28,6 +28,7 @@ class Saved:
         restores: whether it read.
         failed: class of the exception with which it ended, or `None`.
         unfinished: whether the process ended before it did; what it writes may be complete nevertheless.
+        state: a digest of some of what the task trains, when it began; None where that is not known.
     """
 
     kind: str
@@ -36,6 +37,7 @@ class Saved:
     restores: bool
     failed: str | None
     unfinished: bool = False
+    state: int | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,7 @@ class Incarnation:
         loss: of the last step of which it is known, or `None`.
         saves: what it saved and restored, in the order in which that ended.
         machine: the name of that on which it ran; `None` for this one.
+        begins_with: as `Saved.state`, when it took its first gradient.
     """
 
     number: int
@@ -63,6 +66,7 @@ class Incarnation:
     loss: float | None = None
     saves: tuple[Saved, ...] = ()
     machine: str | None = None
+    begins_with: int | None = None
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ class RestoredState:
         incarnation: of that task.
         step: that this process had announced by then.
         unfinished: whether that process ended before the save had returned.
+        state: a digest of what that process trained by then, None if that is not known.
     """
 
     path: str
@@ -29,6 +30,7 @@ class RestoredState:
     incarnation: int | None
     step: int | None
     unfinished: bool = False
+    state: int | None = None
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,13 @@ class ProcessHistory:
     Attributes:
         number: of the incarnation.
         steps: that it announced.
-        restored: what it went on from, None if nothing was restored.
+        restored: what it restored last before its first step, None if nothing was.
         begins: how many steps of the job were behind it when it began, None if that is not known.
         lost: how many of its steps, or of those behind it, the next one did not go on from; None if that is not known,
             and for the last one 0.
         folders: into which it saved.
+        failed: the class of the exception with which its last restore ended, if it made no step after that.
+        looked: whether it restored, or looked for something to restore.
     """
 
     number: int
@@ -51,6 +55,11 @@ class ProcessHistory:
     begins: int | None
     lost: int | None
     folders: frozenset[str]
+    failed: str | None = None
+    looked: bool = False
+
+
+_ON_ITS_OWN = "no restore of TensorFlow's or Keras's was seen"
 
 
 def histories_of(every: Mapping[str, Sequence[Incarnation]]) -> dict[str, tuple[ProcessHistory, ...]]:
@@ -60,26 +69,73 @@ def histories_of(every: Mapping[str, Sequence[Incarnation]]) -> dict[str, tuple[
 
 def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[ProcessHistory, ...]:
     begins: list[int | None] = []
-    found = []
     for each in every[name]:
-        restored = _restored(name, each, every)
-        begin: int | None = 0
-        if restored is not None:
-            behind = begins[restored.incarnation] if restored.incarnation is not None else None
-            begin = None if behind is None or restored.step is None else behind + restored.step
-            if not each.number and begin is None:
-                begin = 0  # what was there before the job counts for nothing
-        begins.append(begin)
-        found.append((each, restored, begin))
+        begins.append(_begin(name, each, every, begins))
     chapters = []
-    for index, (each, restored, begin) in enumerate(found):
-        lost: int | None = 0
-        if index + 1 < len(found):
-            after = found[index + 1][2]
-            lost = None if begin is None or after is None else begin + each.steps - after
+    for index, (each, begin) in enumerate(zip(every[name], begins, strict=True)):
         folders = frozenset(posixpath.dirname(save.path) for save in each.saves if not save.restores and save.path)
-        chapters.append(ProcessHistory(each.number, each.steps, restored, begin, lost, folders))
+        reads = [save for save in each.saves if save.restores]
+        failed = reads[-1].failed if reads and not each.steps else None
+        lost = _steps_lost(every[name][index:], begins[index:])
+        told = (_restored(name, each, every), begin, lost, folders, failed, bool(reads))
+        chapters.append(ProcessHistory(each.number, each.steps, *told))
     return tuple(chapters)
+
+
+def _steps_lost(processes: Sequence[Incarnation], begins: Sequence[int | None]) -> int | None:
+    """How many steps of the first of these the next one that made any did not go on from."""
+    made, begin = processes[0].steps, begins[0]
+    if not made or len(processes) == 1:
+        return 0
+    after = next((at for each, at in zip(processes[1:], begins[1:], strict=True) if each.steps), None)
+    return None if begin is None or after is None else begin + made - after
+
+
+def _begin(
+    name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]], begins: Sequence[int | None]
+) -> int | None:
+    """How many steps of the job were behind a process, by what it trained when it began, or else by what it restored.
+
+    Args:
+        name: of its task.
+        process: one of them.
+        every: by task all of its processes.
+        begins: of those of its task before it.
+    """
+    if not process.number:
+        return 0  # what was there before the job counts for nothing
+    if process.begins_with is not None and (found := _with_state(name, process, every)) is not None:
+        number, step = found
+        behind = begins[number]
+        return None if behind is None else behind + step
+    restored = _restored(name, process, every)
+    if restored is not None:
+        behind = None if restored.incarnation is None else begins[restored.incarnation]
+        # What was restored is not what it began with, where both are known.
+        is_other = process.begins_with is not None and restored.state is not None
+        return None if behind is None or restored.step is None or is_other else behind + restored.step
+    # It looked, and there was nothing; of a program that saves in a way of its own nobody knows.
+    return 0 if process.begins_with is None and any(save.restores for save in process.saves) else None
+
+
+def _with_state(name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]]) -> tuple[int, int] | None:
+    """The last process before this one that trained the same, at its begin or at a save, and at which step."""
+    for number in range(process.number - 1, -1, -1):
+        for task in _own_first(name, every):
+            if number >= len(every[task]):
+                continue
+            earlier = every[task][number]
+            saves = [save.step for save in earlier.saves if save.state == process.begins_with]
+            if saves:
+                return number, saves[-1]
+            if earlier.begins_with == process.begins_with:
+                return number, 0
+    return None
+
+
+def _own_first(name: str, every: Mapping[str, Sequence[Incarnation]]) -> list[str]:
+    """A task's own save says most; else that of another one, which trains in step with it."""
+    return sorted(every, key=lambda other: other != name)
 
 
 def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Incarnation]]) -> RestoredState | None:
@@ -89,10 +145,9 @@ def _restored(name: str, process: Incarnation, every: Mapping[str, Sequence[Inca
         return None
     read = reads[-1]
     for number in range(process.number - 1, -1, -1):
-        # A task's own save says most; else that of another one, which trains in step with it.
-        for task in sorted(every, key=lambda other: other != name):
+        for task in _own_first(name, every):
             if number < len(every[task]) and (save := _saved(every[task][number].saves, str(read.path))) is not None:
-                return RestoredState(str(read.path), read.kind, task, number, save.step, save.unfinished)
+                return RestoredState(str(read.path), read.kind, task, number, save.step, save.unfinished, save.state)
     return RestoredState(str(read.path), read.kind, None, None, None)
 
 
@@ -110,18 +165,29 @@ def described(history: Sequence[ProcessHistory]) -> list[str]:
     """A line for each process, if there were several or one went on from something."""
     if len(history) < 2 and not any(each.restored for each in history):
         return []
-    return [f"incarnation {each.number}: {_begun(each)}; {each.steps} steps{_lost(each, history)}" for each in history]
+    return [
+        f"incarnation {each.number}: {_begun(each)}; {_count(each.steps)}{_lost(each, history)}" for each in history
+    ]
 
 
 def _begun(chapter: ProcessHistory) -> str:
     restored = chapter.restored
+    if chapter.failed is not None:
+        return f"its restore failed with {chapter.failed}"
     if restored is None:
-        return "began from scratch" if chapter.number else "began"
+        return "began" if not chapter.number else "began from scratch" if chapter.begins == 0 else _ON_ITS_OWN
     if restored.incarnation is None:
         return f"restored {restored.path}, which none of the processes of this job had saved"
     saved = f"saved at step {restored.step} of incarnation {restored.incarnation}"
     cut_off = ", which ended before the save had returned" if restored.unfinished else ""
-    return f"restored {restored.path}, {saved}{cut_off}"
+    text = f"restored {restored.path}, {saved}{cut_off}"
+    if chapter.steps and chapter.begins == 0 and restored.step:
+        return f"{text}, and began from scratch"
+    return text
+
+
+def _count(steps: int) -> str:
+    return f"{steps} step{'' if steps == 1 else 's'}"
 
 
 def _lost(chapter: ProcessHistory, history: Sequence[ProcessHistory]) -> str:
@@ -129,7 +195,7 @@ def _lost(chapter: ProcessHistory, history: Sequence[ProcessHistory]) -> str:
         return ""
     if chapter.lost is None:
         return ", how many of them were lost is not known"
-    return f", {chapter.lost} steps of the job lost"
+    return f", {_count(chapter.lost)} of the job lost"
 
 
 def warnings_of(histories: Mapping[str, Sequence[ProcessHistory]]) -> list[str]:

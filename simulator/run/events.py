@@ -153,7 +153,7 @@ class Events:
             self._write("counting", task, by=message.by, at=message.at)
         elif isinstance(message, control.StepDone):
             self._stepped(task, message)
-        elif isinstance(message, (control.SaveBegun, control.SaveEnded)):
+        elif isinstance(message, (control.Begins, control.SaveBegun, control.SaveEnded)):
             note(task, message, partial(self._write, task=task))
         elif isinstance(message, control.AtGate):
             task.at_gate = message.gate

@@ -89,6 +89,8 @@ class Task:
     saving: dict[int, OpenSave] = field(default_factory=dict)
     # What it has saved and restored.
     saves: list[Saved] = field(default_factory=list)
+    # A digest of what it trains, when it takes its first gradient.
+    begins_with: int | None = None
     result: bytes | None = None
     error: TaskError | None = None
     exit: int | None = None
@@ -226,6 +228,7 @@ class Task:
             loss=self.loss,
             saves=tuple(self.saves),
             machine=self.machine_name,
+            begins_with=self.begins_with,
         )
 
     def _value(self) -> Any:

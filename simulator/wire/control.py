@@ -52,6 +52,13 @@ class Counting(msgspec.Struct, frozen=True, tag=True):
     at: float
 
 
+class Begins(msgspec.Struct, frozen=True, tag=True):
+    """The task takes its first gradient, with `state` in what it trains; see `simulator.agent.steps.state`."""
+
+    state: int
+    at: float
+
+
 class SaveBegun(msgspec.Struct, frozen=True, tag=True):
     """The task has begun to save or restore something; see `simulator.agent.saves.saves`.
 
@@ -62,6 +69,7 @@ class SaveBegun(msgspec.Struct, frozen=True, tag=True):
         path: where, or None if the call does not say so yet, or has nothing to restore.
         background: whether TensorFlow's own thread does it, for a call that has returned before.
         at: when the outermost call began.
+        state: of what the task trains, as of `Begins`; None where that is not known.
     """
 
     number: int
@@ -70,6 +78,7 @@ class SaveBegun(msgspec.Struct, frozen=True, tag=True):
     path: str | None
     background: bool
     at: float
+    state: int | None = None
 
 
 class SaveEnded(msgspec.Struct, frozen=True, tag=True):
@@ -175,6 +184,7 @@ FromTask = (
     | Computes
     | Counting
     | StepDone
+    | Begins
     | SaveBegun
     | SaveEnded
     | AtGate

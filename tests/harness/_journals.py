@@ -35,6 +35,10 @@ class Script:
             self.add(at + 0.001, "step", task=task, incarnation=incarnation, number=number, at=at)
         return self
 
+    def begins(self, at: float, task: str, incarnation: int = 0, state: int = 1) -> Script:
+        """The first gradient of a process, with this digest of what it trains."""
+        return self.add(at, "begins", task=task, incarnation=incarnation, state=state, at=at)
+
     def saved(self, at: float, task: str, path: str | None, seconds: float = 0.1, **fields: Any) -> Script:
         """A save by a CheckpointManager, or with `restores=True` a restore; `fields` replace what else it says."""
         event = "restore" if fields.pop("restores", False) else "save"
@@ -83,10 +87,11 @@ class Script:
 
 
 def killed() -> Script:
-    """Two workers; worker 1 is killed at its step 2, worker 0 fails 0.5 s later, both start again and take 2 steps."""
+    """Two workers; worker 1 is killed at its step 2, worker 0 fails 0.5 s later, both begin anew and take 2 steps."""
     script = Script("worker:0", "worker:1")
     for number, task in enumerate(("worker:0", "worker:1")):
         script.add(0.5, "hello", task=task, incarnation=0, pid=100 + number)
+        script.begins(0.9, task).begins(3.9, task, 1)
     script.steps("worker:0", [1.0, 2.0]).steps("worker:1", [1.0, 2.0])
     script.add(2.001, "gate", task="worker:1", incarnation=0, gate="step:2", at=2.0)
     script.exit(2.1, "worker:1", -9, asked=True).fired(2.2, KILL, ended={"worker:1": "SIGKILL"})

@@ -8,8 +8,8 @@ from harness.report.incarnations import described, histories_of, warnings_of
 from simulator.results import Incarnation, Saved
 
 
-def _saved(path: str, step: int) -> Saved:
-    return Saved("tf.train.Checkpoint.save", path, step, restores=False, failed=None)
+def _saved(path: str, step: int, state: int | None = None) -> Saved:
+    return Saved("tf.train.Checkpoint.save", path, step, restores=False, failed=None, state=state)
 
 
 def _read(path: str | None, failed: str | None = None) -> Saved:
@@ -34,7 +34,7 @@ def test_a_process_that_went_on_says_from_where_and_what_was_lost() -> None:
     history = histories["worker:0"]
     assert [(each.begins, each.lost) for each in history] == [(0, 2), (3, 1), (6, 0)]
     assert described(history)[1] == (
-        "incarnation 1: restored a/ckpt-1, saved at step 3 of incarnation 0; 4 steps, 1 steps of the job lost"
+        "incarnation 1: restored a/ckpt-1, saved at step 3 of incarnation 0; 4 steps, 1 step of the job lost"
     )
     assert warnings_of(histories) == []
 
@@ -62,9 +62,51 @@ def test_what_another_task_has_saved_is_known() -> None:
     assert [each.lost for each in histories_of(result)["worker:1"]] == [1, 0]
 
 
-@pytest.mark.parametrize("read", [(), (_read(None),), (_read("a/1", failed="NotFoundError"),)])
+def _trained(*processes: tuple[int, int | None, tuple[Saved, ...]]) -> dict[str, list[Incarnation]]:
+    """One task: how many steps each process made, with what it began, and what it saved and restored."""
+    told = enumerate(processes)
+    return {
+        "worker:0": [
+            Incarnation(number, 0, None, None, steps, stopped=False, saves=saves, begins_with=state)
+            for number, (steps, state, saves) in told
+        ]
+    }
+
+
+@pytest.mark.parametrize(
+    ("begins", "reads", "lost", "says"),
+    [
+        (2, (), 1, "no restore of TensorFlow's or Keras's was seen"),  # a file of the program's own
+        (1, (), 5, "began from scratch"),
+        (1, (_read("a/1"),), 5, "saved at step 4 of incarnation 0, and began from scratch"),  # restored into others
+        (2, (_read("a/1"), _read("old/1")), 1, "restored old/1"),  # another one was looked at last
+        (3, (_read("a/1"),), None, "saved at step 4 of incarnation 0"),  # something else than what was saved
+        (3, (), None, "no restore of TensorFlow's or Keras's was seen"),
+        (None, (_read("a/1"),), 1, "saved at step 4 of incarnation 0"),
+    ],
+)
+def test_what_a_process_trains_tells_what_it_went_on_from(
+    begins: int | None, reads: tuple[Saved, ...], lost: int | None, says: str
+) -> None:
+    """Whatever was read: a restore may be of something else, or into what is not trained."""
+    first = (5, 1, (_saved("a/1", 4, state=2),))
+    history = histories_of(_trained(first, (3, begins, reads)))["worker:0"]
+    assert history[0].lost == lost
+    assert says in described(history)[1]
+
+
+def test_a_process_that_made_no_step_has_lost_none() -> None:
+    """Its restore failed; the next one goes on from the save before."""
+    torn = (0, None, (_read("a/2", failed="DataLossError"),))
+    first = (6, 1, (_saved("a/1", 2, state=2), _saved("a/2", 4, state=3)))
+    history = histories_of(_trained(first, torn, (4, 2, (_read("a/1"),))))["worker:0"]
+    assert [each.lost for each in history] == [4, 0, 0]
+    assert described(history)[1].startswith("incarnation 1: its restore failed with DataLossError; 0 steps")
+
+
+@pytest.mark.parametrize("read", [(_read(None),), (_read("a/1", failed="NotFoundError"),)])
 def test_a_process_that_began_anew_has_lost_everything(read: tuple[Saved, ...]) -> None:
-    """Also where nothing was found, or restoring failed."""
+    """Where it looked, and nothing was found, or restoring failed."""
     history = histories_of(_tasks(worker_0=[(5, (_saved("a/1", 4),)), (3, read)]))["worker:0"]
     assert [each.lost for each in history] == [5, 0]
     assert "incarnation 1: began from scratch; 3 steps" in described(history)

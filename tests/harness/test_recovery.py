@@ -28,8 +28,11 @@ def test_a_restored_step_is_not_lost() -> None:
     """What was saved after the second of two steps is gone on from."""
     script = killed()
     for task in ("worker:0", "worker:1"):
-        script.saved(2.05, task, "a/ckpt-2", seconds=0.01, step=2)
+        script.saved(2.05, task, "a/ckpt-2", seconds=0.01, step=2, state=2)
         script.saved(3.5, task, "a/ckpt-2", restores=True, incarnation=1)
+    assert _text(script, KILL).endswith("; 2 steps were lost")  # what was restored was not trained
+    for task in ("worker:0", "worker:1"):
+        script.begins(3.95, task, 1, state=2)
     assert _text(script, KILL).endswith("; no step was lost")
 
 
@@ -38,6 +41,7 @@ def test_a_failure_without_a_fault_counts_from_its_end() -> None:
     script = Script("worker:0").steps("worker:0", [1.0]).fails(1.5, "worker:0").exit(1.6, "worker:0", 1)
     script.add(1.7, "restart", task="worker:0", incarnation=1, reason="policy job, 1 of 1", at=1.7)
     script.steps("worker:0", [2.5, 2.6], incarnation=1).exit(3.0, "worker:0", incarnation=1)
+    script.begins(0.5, "worker:0").begins(2.4, "worker:0", 1)
     assert _text(script) == "recovered: worker:0 was back 1.0 s after its end; 2 more steps; 1 step was lost"
 
 
@@ -69,6 +73,7 @@ def test_several_restarts_are_counted() -> None:
     for number, at in enumerate((1.0, 3.0, 5.0)):
         if number:
             script.add(at - 0.5, "restart", task="worker:0", incarnation=number, reason="policy job", at=at - 0.5)
+        script.begins(at - 0.1, "worker:0", number)
         script.steps("worker:0", [at], incarnation=number).exit(at + 0.5, "worker:0", number < 2, incarnation=number)
     assert (
         _text(script)

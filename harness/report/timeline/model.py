@@ -45,6 +45,7 @@ class Save(msgspec.Struct, frozen=True, kw_only=True):
         unfinished: whether the end of the process has cut it off.
         asynchronous: None; of an asynchronous checkpoint `call` for what its caller waited for, and `thread` for what
             a thread of TensorFlow's did afterwards.
+        state: a digest of some of what its task trains, when it began; None where that is not known.
     """
 
     task: str
@@ -59,6 +60,7 @@ class Save(msgspec.Struct, frozen=True, kw_only=True):
     failed: str | None = None
     unfinished: bool = False
     asynchronous: str | None = None
+    state: int | None = None
 
     @property
     def told(self) -> str:
@@ -89,6 +91,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
         reason: why it was started, None for the first.
         counted_by: in what way its steps were counted, where it is a program.
         machine: the name of that on which it was, None for this one.
+        begins_with: as `Save.state`, when it took its first gradient.
     """
 
     task: str
@@ -106,6 +109,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
     counted_by: str | None = None
     machine: str | None = None
+    begins_with: int | None = None
 
     @property
     def ended(self) -> str:

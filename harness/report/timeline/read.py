@@ -135,6 +135,8 @@ def _lives(tasks: Sequence[str], events: Sequence[Event]) -> tuple[Life, ...]:
         elif what == "counting":
             # Another counter begins at 1 again: the steps counted so far were not the program's.
             life.update(counted_by=event["by"], steps=[])
+        elif what == "begins":
+            life["begins_with"] = event["state"]
         elif what == "step":
             life.setdefault("steps", []).append((event["number"], event["at"]))
         elif what == "exit":
@@ -157,6 +159,7 @@ def _saves(events: Sequence[Event]) -> Iterator[Save]:
                 restores=event["event"] == "restore",
                 begin=event["at"],
                 end=event["at"] + event["seconds"],
+                state=event.get("state"),  # a journal of an earlier Lockstep has none
                 **{name: event[name] for name in same},
             )
 

@@ -154,11 +154,12 @@ def _sum(history: Sequence[ProcessHistory]) -> int | None:
 
 def _process(life: Life, timeline: Timeline) -> Incarnation:
     saves = tuple(
-        Saved(save.kind, save.path, save.step, save.restores, save.failed, save.unfinished)
+        Saved(save.kind, save.path, save.step, save.restores, save.failed, save.unfinished, save.state)
         for save in timeline.saves_of(life.task, life.incarnation)
     )
     steps = life.steps[-1][0] if life.steps else 0
-    return Incarnation(life.incarnation, life.exit, life.signal, None, steps, stopped=life.asked, saves=saves)
+    ended = (life.incarnation, life.exit, life.signal, None, steps, life.asked)
+    return Incarnation(*ended, saves=saves, begins_with=life.begins_with)
 
 
 def _disturbed(timeline: Timeline) -> Recovery | None:

@@ -23,6 +23,7 @@ from typing import Any
 
 from simulator.agent.agent import current
 from simulator.agent.attach import AGENT_VARIABLE, attach
+from simulator.agent.steps.state import digest
 from simulator.wire import control
 
 
@@ -270,6 +271,7 @@ def _begun_message(call: _Call) -> control.SaveBegun:
         path=_shown(call.path),
         background=call.background,
         at=call.began,
+        state=None if call.saving.restores else digest(),
     )
 
 

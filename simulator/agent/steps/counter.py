@@ -30,10 +30,14 @@ _ALLOWED = {
 
 
 class StepCounter:
-    """The steps of one process. Only one source counts; when a more telling one appears, it starts at 1."""
+    """The steps of one process. Only one source counts; when a more telling one appears, it starts at 1.
+
+    Attributes:
+        agent: announces them.
+    """
 
     def __init__(self, connected: Agent, allowed: str) -> None:
-        self._agent = connected
+        self.agent = connected
         self._allowed = _ALLOWED[allowed]
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -57,7 +61,7 @@ class StepCounter:
             if self._source is None or _ORDER.index(source) > _ORDER.index(self._source):
                 self._source, self._steps = source, 0
                 with contextlib.suppress(OSError):
-                    self._agent.send(control.Counting(by=source, at=time.monotonic()))
+                    self.agent.send(control.Counting(by=source, at=time.monotonic()))
             return self._source == source
 
     def count(self, source: str, steps: int = 1, loss: float | None = None) -> None:
@@ -75,7 +79,7 @@ class StepCounter:
                     self._steps += 1
                     number = self._steps
                 with contextlib.suppress(OSError):  # the run is over, or knows a later incarnation
-                    self._agent.step(number, loss if index == steps - 1 else None)
+                    self.agent.step(number, loss if index == steps - 1 else None)
 
 
 _counter: StepCounter | None = None

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from simulator.agent.steps import state
 from simulator.agent.steps.counter import GRADIENT, counter
 
 # A replica, and the variables of which a gradient was taken: a step of two networks takes two gradients.
@@ -129,6 +130,8 @@ def _take(sources: Any) -> None:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import ops
 
+    if own is not None and not _remote:
+        state.begins(own.agent, variables)
     key = (_replica(), hash(tuple(map(id, variables))))
     if context.executing_eagerly():
         taken = _here.call or (_open[-1] if _open else None)
