@@ -93,6 +93,17 @@ def test_other_beginnings_are_no_gradients_that_are_not_reduced(begin: tuple[flo
         assert "Before step 1 'w'[0] is 1 on worker:0 and 4 on worker:1" in found.text
 
 
+def test_workers_that_begin_a_resumed_part_apart_have_not_restored_the_same() -> None:
+    """A scope would not make equal what each of them restores."""
+    begin = [np.full(2, 1.0), np.full(2, 4.0)]
+    workers = [[step(5, variables={"w": start + np.asarray(more)})] for start, more in zip(begin, _MOVES, strict=True)]
+    case = _case(workers, [step(5, variables={"w": np.asarray([1.5, 1.5])})], begin)
+    found = explained(case)
+    assert found.rule == "restored_on_some_workers"
+    assert "Before step 5 'w'[0] is 1 on worker:0 and 4 on worker:1: each worker has what it restored" in found.text
+    assert "Every worker restores the same checkpoint" in found.text
+
+
 _MOVES = ((0.25, 0.5), (0.75, 0.125))
 
 

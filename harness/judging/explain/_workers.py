@@ -31,3 +31,15 @@ def apart(view: CaseView, name: str, values: Sequence[Floats]) -> str:
     tasks = [client.header.task for client in view.case.run.clients]
     said = [f"{value[index]:.6g} on {task}" for value, task in zip(values, tasks, strict=True)]
     return f"{name!r}{list(index) if index else ''} is {', '.join(said[:-1])} and {said[-1]}"
+
+
+def begun_apart(view: CaseView) -> str | None:
+    """In words which variables workers began with different values of, and have not made the same since then."""
+    steps = view.steps("variables")
+    drifted = view.drifted(steps[0]) if steps else []
+    begun = {name: values for name, values in view.begun_apart.items() if name in drifted}
+    if not begun:
+        return None
+    name, values = next(iter(begun.items()))
+    more = f"; so do {len(begun) - 1} other variables differ" if len(begun) > 1 else ""
+    return f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import CaseView
-from harness.judging.explain._workers import apart
+from harness.judging.explain._workers import begun_apart
 from harness.judging.explain.protocol import Attempt, Rule
 
 BEGUN_APART = "not_broadcast"
@@ -17,17 +17,8 @@ _CURE = (
 
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
-    steps = view.steps("variables")
-    drifted = view.drifted(steps[0]) if steps else []
-    begun = {name: values for name, values in view.begun_apart.items() if name in drifted}
-    if begun:
-        name, values = next(iter(begun.items()))
-        more = f"; so do {len(begun) - 1} other variables differ" if len(begun) > 1 else ""
-        yield evident(
-            BEGUN_APART,
-            f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}: each worker has "
-            f"{'what it restored, or made, by itself' if view.case.begin else 'made its own'}.",
-        )
+    if not view.case.begin and (said := begun_apart(view)) is not None:
+        yield evident(BEGUN_APART, f"{said}: each worker has made its own.")
 
 
 RULES: tuple[Rule, ...] = (Predicting(BEGUN_APART, 24, _attempts, cure=_CURE),)

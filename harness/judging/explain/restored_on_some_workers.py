@@ -9,6 +9,7 @@ from harness.evidence.trace import Variable
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import CaseView, Floats
+from harness.judging.explain._workers import begun_apart
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.protocol import Case
 from harness.judging.wording import joined
@@ -29,6 +30,14 @@ half to twice as long, and its direction (by the cosine) the same.
 
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
+    known = list(_fresh_weights(view))
+    yield from known
+    # What is no weight, such as an average that one of them does not restore.
+    if not known and view.case.begin and (said := begun_apart(view)) is not None:
+        yield evident(_ID, f"{said}: each worker has what it restored, or made, by itself.")
+
+
+def _fresh_weights(view: CaseView) -> Iterable[Attempt]:
     found = resumption_of(view)
     if found is None or len(view.case.run.clients) < 2:
         return
