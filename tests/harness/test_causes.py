@@ -385,6 +385,29 @@ def test_what_was_shuffled_after_the_shard_was_not_before_it(
     assert found.cause == cause
 
 
+def _quarters(workers: int) -> Case:
+    """Each worker reads every second example of its half, in an order that nobody predicts."""
+    orders = [random.Random(k).sample(IDS[k::workers][::2], N // workers // 2) for k in range(workers)]
+    return _case([batched(order, BATCH // workers) for order in orders])
+
+
+@pytest.mark.parametrize(
+    ("make", "distributed", "made", "is_named"),
+    [
+        (_quarters, "dataset", "Batch Shuffle Shard", True),
+        (_quarters, "function", "Batch Shuffle Shard", False),
+        (_quarters, "dataset", "Batch Shuffle", False),
+        (_quarters, "dataset", "AutoShardPolicy.OFF Batch Shuffle Shard", False),
+        (_shuffled_first, "dataset", "Batch Shuffle Shard", False),  # together they read more than one shard
+    ],
+)
+def test_what_is_shuffled_after_the_programs_own_shard_is_sharded_once_more(
+    make: Callable[[int], Case], distributed: Literal["dataset", "function"], made: str, is_named: bool
+) -> None:
+    """Who reads which example is not known then: the pipeline says it, and how few all of them read."""
+    assert ("sharded_twice" in _named(_made_by(make(2), made, distributed))) is is_named
+
+
 @pytest.mark.parametrize(
     ("make", "made", "causes"),
     [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from harness.judging.explain.causes.protocol import Cause, Inputs, Ints, Streams, pieces
+from harness.judging.explain.causes.protocol import Cause, Checked, Inputs, Ints, Prediction, Streams, pieces
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,7 @@ class _ShardedTwice:
     kinds: tuple[str, ...] = ("Shard", "AutoShardPolicy.DATA", "AutoShardPolicy.AUTO")
     what: str = "a pipeline that the program has sharded itself is sharded once more by TensorFlow"
 
-    def predictions(self, inputs: Inputs) -> Iterable[Streams]:
+    def predictions(self, inputs: Inputs) -> Iterable[Prediction]:
         workers = len(inputs.workers)
         if workers < 2:
             return
@@ -27,6 +27,7 @@ class _ShardedTwice:
             "Leave it out, or set options.experimental_distribute.auto_shard_policy = "
             "tf.data.experimental.AutoShardPolicy.OFF with it."
         )
+        yield Checked(text, _is_seen(inputs))
         for size in _sizes(inputs):
             own = [[_dealt(epoch, size, k, workers) for epoch in inputs.truth] for k in range(workers)]
             yield Streams(text, [[shard[k::workers] for shard in shards] for k, shards in enumerate(own)])
@@ -35,6 +36,21 @@ class _ShardedTwice:
                 if batch:
                     cut = [[pieces(one, batch, inputs.replicas, k, workers) for one in own[k]] for k in range(workers)]
                     yield Streams(text, cut)
+
+
+def _is_seen(inputs: Inputs) -> bool:
+    """Whether the program shards a data set, shuffles it, and has it distributed, and all read no more than one shard.
+
+    Of what is shuffled nobody predicts who reads which example.
+    """
+    import numpy as np
+
+    read, total = len(np.unique(np.concatenate(inputs.whole()))), len(np.unique(np.concatenate(inputs.truth)))
+    for pipeline in inputs.pipelines:
+        kinds = {made.kind for made in pipeline.made}
+        if pipeline.distributed == "dataset" and {"Shard", "Shuffle"} <= kinds and "AutoShardPolicy.OFF" not in kinds:
+            return read * len(inputs.workers) <= total
+    return False
 
 
 def _sizes(inputs: Inputs) -> list[int]:
