@@ -72,7 +72,9 @@ TWICE = MistakeKind(
     "added_up_twice",
     "what is the same in all replicas is added up over them once more",
     "Leave out one of the two sums; an optimizer's apply_gradients and a variable with aggregation=SUM add up by "
-    "themselves. What each replica has whole, such as a count of steps, needs aggregation=ONLY_FIRST_REPLICA or MEAN.",
+    "themselves. What each replica has whole, such as a count of steps, needs aggregation=ONLY_FIRST_REPLICA or MEAN. "
+    "A tensor among the args of strategy.run is given to every replica whole: distribute a data set for each to have "
+    "its own examples.",
 )
 NO_SUM = MistakeKind(
     "parts_not_added_up",
