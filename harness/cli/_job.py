@@ -121,7 +121,13 @@ def summary(
     histories = _histories(result)
     killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
-        end = f"ended by fault {killed[name]}" if name in killed else "stopped by Lockstep" if task.stopped else ""
+        end = (
+            f"ended by fault {killed[name]}"
+            if name in killed and task.exit != 0
+            else "stopped by Lockstep"
+            if task.stopped
+            else ""
+        )
         code = "its end is not known" if task.exit is None else f"exit code {task.exit}"
         told = [end or task.signal or code] + ([f"{task.steps} steps"] if task.counted_by else [])
         if task.loss is not None:

@@ -55,6 +55,14 @@ def test_a_task_that_nobody_started_again_has_not_recovered() -> None:
     assert _text(script, KILL) == expected
 
 
+def test_a_task_that_ends_well_within_its_grace_has_nothing_to_recover() -> None:
+    """It is not started again, since it is done."""
+    script = Script("worker:0").steps("worker:0", [1.0, 2.0]).exit(2.1, "worker:0", asked=True)
+    script.fired(2.2, {**KILL, "kind": "preempt", "task": ["worker:0"]}, ended={"worker:0": "exit code 0"})
+    found = _text(script, {**KILL, "kind": "preempt", "task": ["worker:0"], "of": ["worker:0"]})
+    assert found == "nothing to recover: worker:0 ended well after kill-1"
+
+
 def test_a_job_that_fails_again_before_any_step_has_not_recovered() -> None:
     """As where an import fails; without steps a process is back that goes on, or has ended well."""
 

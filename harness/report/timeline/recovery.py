@@ -24,6 +24,7 @@ class Recovery(msgspec.Struct, frozen=True):
         steps: that the job has made since then.
         lost: steps of the job that were made and not gone on from, over all restarts; None where that is not known.
         meanwhile: that were made while a fault was in force that has ended nobody.
+        ended_well: whether the task got to its end in the time that a fault left it, and so did not have to come back.
     """
 
     task: str | None
@@ -33,10 +34,13 @@ class Recovery(msgspec.Struct, frozen=True):
     steps: int
     lost: int | None
     meanwhile: int = 0
+    ended_well: bool = False
 
     @property
     def text(self) -> str:
         """It as a sentence."""
+        if self.ended_well:
+            return f"nothing to recover: {self.task} ended well after {self.after}"
         if self.seconds is None:
             again = "was started again, and made no step" if self.restarts else "did not come back"
             return f"not recovered: {self.task} {again} after {self.after or 'its end'}"
@@ -87,6 +91,7 @@ def recovery_of(timeline: Timeline) -> Recovery | None:
         None if back is None else max(0.0, back - began),
         0 if back is None else _steps_from(back, timeline.lives),
         _steps_lost(timeline),
+        ended_well=back is None and first.exit == 0 and not any(life.incarnation for life in timeline.lives),
     )
 
 
