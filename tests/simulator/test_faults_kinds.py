@@ -31,6 +31,7 @@ from simulator.faults import (
 from simulator.faults.injector.strike import Strike
 from tests._ended import has_ended
 from tests.simulator._faults import events, own_agent, plan_of, run_steps, steps
+from tests.simulator._only_run import bare, result_of
 
 
 def _effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -362,8 +363,7 @@ def test_a_line_of_a_log_and_a_time_are_triggers(tmp_path: Path) -> None:
     plan = plan_of(
         Pause("worker:0", log="loss at 5$", duration="30ms"), Pause("worker:1", time="150ms", duration="30ms")
     )
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
-        cluster.run(_log, 30)
+    result_of(bare(Topology(worker=2), faults=plan, out=tmp_path), _log, 30)
     fired = {event["tasks"][0]: event for event in events(tmp_path, "fired")}
     start = events(tmp_path, "start")[0]["t"]
     (log,) = tmp_path.rglob("worker-0.log")
@@ -401,8 +401,7 @@ def test_faults_are_reported_in_the_order_in_which_they_strike(tmp_path: Path, m
 def test_what_begins_at_no_step_may_end_at_one(trigger: dict[str, str], tmp_path: Path) -> None:
     """The end is exact although the beginning is not."""
     plan = plan_of(Pause("worker:1", of="worker:0", **trigger, until=20))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
-        cluster.run(_log, 30)
+    result_of(bare(Topology(worker=2), faults=plan, out=tmp_path), _log, 30)
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
     (undone,) = events(tmp_path, "undone")
     assert seen[20] <= undone["t"] <= seen[21]

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ import pytest
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.run.stream import LogStream
+from tests.simulator._only_run import bare, result_of
 
-bare = partial(Cluster, preload=(), timeout=30)
 GRPC = "TF_GRPC_DEFAULT_OPTIONS"
 INITIAL, MAXIMUM = "grpc.initial_reconnect_backoff_ms", "grpc.max_reconnect_backoff_ms"
 
@@ -28,8 +27,7 @@ def test_every_client_runs_the_closure_and_returns_its_value() -> None:
         task = json.loads(os.environ["TF_CONFIG"])["task"]
         return f"{task['type']}:{task['index']}", factor * offset
 
-    with bare(Topology(chief=1, worker=2)) as cluster:
-        result = cluster.run(body, 5)
+    result = result_of(bare(Topology(chief=1, worker=2)), body, 5)
     assert {name: task.value for name, task in result.items()} == {
         name: (name, 15) for name in ("chief:0", "worker:0", "worker:1")
     }
@@ -69,8 +67,7 @@ def test_output_is_captured_in_order_for_each_task() -> None:
         sys.stderr.write("two\n")
         subprocess.run(["echo", "three"], check=True)
 
-    with bare(Topology(worker=2)) as cluster:
-        result = cluster.run(body)
+    result = result_of(bare(Topology(worker=2)), body)
     assert [task.log for task in result.values()] == ["one\ntwo\nthree\n"] * 2
 
 
@@ -90,8 +87,7 @@ def test_progress_bars_and_colours_stay_in_their_line(tmp_path: Path) -> None:
 
 def test_output_is_streamed_with_the_task_in_front(capfd: pytest.CaptureFixture[str]) -> None:
     """With `stream`, every line appears on stderr behind `[worker-1]`."""
-    with bare(Topology(worker=2), stream=True) as cluster:
-        cluster.run(lambda: os.write(1, b"hello\nunfinished"))
+    result_of(bare(Topology(worker=2), stream=True), lambda: os.write(1, b"hello\nunfinished"))
     lines = capfd.readouterr().err.splitlines()
     assert sorted(lines) == ["[worker-0] hello", "[worker-0] unfinished", "[worker-1] hello", "[worker-1] unfinished"]
 
@@ -125,8 +121,7 @@ def test_tasks_reconnect_quickly_unless_the_caller_says_otherwise(
     monkeypatch.delenv(GRPC, raising=False)
     if outside is not None:
         monkeypatch.setenv(GRPC, outside)
-    with bare(Topology(), env=given) as cluster:
-        assert cluster.run(lambda: os.environ[GRPC])["local:0"].value.split(",") == expected
+    assert result_of(bare(Topology(), env=given), lambda: os.environ[GRPC])["local:0"].value.split(",") == expected
 
 
 def test_a_value_that_cannot_be_sent_back_is_an_error_that_says_so() -> None:
@@ -156,8 +151,7 @@ def test_a_senseless_timeout_is_a_usage_error(timeout: float) -> None:
 
 def test_a_kept_run_has_its_journal_and_logs(tmp_path: Path) -> None:
     """With `out`, the journal tells each task's life in order."""
-    with bare(Topology(worker=1), out=tmp_path) as cluster:
-        cluster.run(lambda: None)
+    result_of(bare(Topology(worker=1), out=tmp_path), lambda: None)
     events = [event["event"] for event in read_journal(tmp_path / "0" / "journal.jsonl")]
     assert events == ["journal", "start", "hello", "ready", "result", "exit", "end"]
     assert (tmp_path / "0" / "logs" / "worker-0.log").read_text() == ""
@@ -220,8 +214,7 @@ def test_temporary_files_of_tasks_are_gone_with_the_run(tmp_path: Path) -> None:
 def test_an_earlier_run_in_the_same_place_is_replaced(tmp_path: Path) -> None:
     """Its logs would be taken for those of this run."""
     for workers in (2, 1):
-        with Cluster(Topology(worker=workers), preload=(), timeout=30, out=tmp_path) as cluster:
-            cluster.run(int)
+        result_of(bare(Topology(worker=workers), out=tmp_path), int)
     assert sorted(path.name for path in (tmp_path / "0" / "logs").iterdir()) == ["worker-0.log"]
 
 
