@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from harness.cli._job import as_json, summary
-from simulator import Cluster, LinkCounters, RunResult, TaskResult, Topology
+from simulator import LinkCounters, RunResult, TaskResult, Topology
 from simulator.run.meetings import Meetings
 from tests.simulator._only_run import bare, result_of_command
 
@@ -39,8 +39,7 @@ threading.Event().wait(1)
 @pytest.mark.parametrize(("to", "met"), [(1, True), (0, None)])
 def test_a_connection_to_another_task_is_seen(to: int, met: bool) -> None:
     """One of a task to itself is none, such as TensorFlow makes for its coordination service."""
-    with Cluster(Topology(worker=2), preload=(), timeout=30) as cluster:
-        assert cluster.run_command([sys.executable, "-c", PROGRAM, str(to)]).met is met
+    assert result_of_command(bare(Topology(worker=2)), [sys.executable, "-c", PROGRAM, str(to)]).met is met
 
 
 @pytest.mark.parametrize(("steps", "met"), [((1, 1), False), ((1, 0), None)])

@@ -13,7 +13,7 @@ import pytest
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.run.stream import LogStream
-from tests.simulator._only_run import bare, result_of
+from tests.simulator._only_run import bare, failure_of_command, result_of
 
 GRPC = "TF_GRPC_DEFAULT_OPTIONS"
 INITIAL, MAXIMUM = "grpc.initial_reconnect_backoff_ms", "grpc.max_reconnect_backoff_ms"
@@ -204,7 +204,7 @@ def test_temporary_files_of_tasks_are_gone_with_the_run(tmp_path: Path) -> None:
         with tempfile.NamedTemporaryFile(delete=False) as file:
             return file.name
 
-    with Cluster(Topology(worker=2), preload=(), timeout=30, out=tmp_path / "out") as cluster:
+    with bare(Topology(worker=2), out=tmp_path / "out") as cluster:
         names = [Path(task.value) for task in cluster.run(leave_one).tasks.values()]
         assert names[0].parent != names[1].parent != Path(tempfile.gettempdir())
         assert not names[0].parent.exists()
@@ -223,7 +223,7 @@ def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds what Lockstep has not written \(0\)"):
-        Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path)
+        bare(Topology(worker=1), out=tmp_path)
     assert (tmp_path / "0" / "thesis.txt").read_text() == "mine"
     assert not (tmp_path / "0" / "journal.jsonl").exists()
 
@@ -231,9 +231,8 @@ def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
 def test_the_end_of_a_log_is_shown_in_short_lines(tmp_path: Path) -> None:
     """A program may write all it has into one; what is shown has to fit into a pipe that nobody reads meanwhile."""
     (tmp_path / "worker-0.log").write_text("before\n" + "x" * 300_000 + "\nlast\n")
-    with Cluster(Topology(worker=1), preload=(), timeout=30) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run_command(["sh", "-c", f"cat {tmp_path / 'worker-0.log'}; exit 7"])
-    said = str(caught.value)
+    failure = failure_of_command(bare(Topology(worker=1)), ["sh", "-c", f"cat {tmp_path / 'worker-0.log'}; exit 7"])
+    said = str(failure)
     assert "before" in said
     assert said.endswith("x…\nlast")
     assert len(said) < 1000
