@@ -10,10 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
@@ -25,6 +23,7 @@ from harness.subject.script import Script
 from simulator import UsageError
 from simulator.agent.graph_errors import readable
 from simulator.agent.places import cell_of, file_and_line, place
+from tests.harness._called import lockstep, usage_error
 from tests.harness._notebooks import LOOP_CELLS, notebook
 
 nbformat = pytest.importorskip("nbformat", reason="the extra `notebook` is not installed")
@@ -96,9 +95,8 @@ def test_other_lines_are_refused_with_their_cell(there: Path, source: str, text:
     """With exit code 2 and one sentence, before anything starts; `lockstep run` says the same."""
     notebook(there / "a.ipynb", "x = 1", source)
     for command in ("verify", "run"):
-        result = CliRunner().invoke(_lockstep, [command, "--devices", "cpu:2", "--", "python", "a.ipynb"])
-        assert result.exit_code == 2, result.output
-        assert f"a.ipynb, {text}" in " ".join(result.output.split())
+        said = usage_error(command, "--devices", "cpu:2", "--", "python", "a.ipynb")
+        assert f"a.ipynb, {text}" in said
 
 
 @pytest.mark.parametrize(
@@ -126,9 +124,8 @@ def test_other_uses_are_refused(there: Path, monkeypatch: pytest.MonkeyPatch) ->
         read_cells(notebook(there / "j.ipynb", "x = 1", language="julia"))
     notebook(there / "a.ipynb", "x = 1", "import harness")
     for words in (["a.ipynb"], ["--devices", "cpu:2", "--fix", "--", "python", "a.ipynb"]):
-        result = CliRunner().invoke(_lockstep, ["verify", *words])
-        assert result.exit_code == 2
-        assert "a notebook" in result.output or "not notebooks" in result.output
+        said = usage_error("verify", *words)
+        assert "a notebook" in said or "not notebooks" in said
     (there / "harness.py").touch()
     with pytest.raises(UsageError, match=r"a\.ipynb, cell 2 imports 'harness' \(line 1\)"):
         Program.of(["python", "a.ipynb"])
@@ -249,8 +246,7 @@ def test_a_notebook_that_fails_says_where(there: Path) -> None:
     result = None
     for command in ("verify", "run"):
         words = [command, "--devices", "cpu:2", "--", "python", "a.ipynb"]
-        result = CliRunner().invoke(_lockstep, words, standalone_mode=False)
-        assert result.return_value == 3, result.output
+        result = lockstep(*words, code=3)
         assert f'File "{there}/a.ipynb, cell 6", line 2, in <module>' in result.output
         assert "run_cells" not in result.output
     assert result is not None
