@@ -55,18 +55,17 @@ def test_a_dry_run_says_which_task_is_where() -> None:
 
 
 @pytest.mark.full
-def test_a_job_over_machines_ends_and_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_over_machines_ends_and_can_be_replayed(here: Path) -> None:
     """Its directory has logs and journal as of a local run, and where it ran."""
-    (tmp_path / "prog.sh").write_text("echo $LOCKSTEP_TASK on $MACHINE\n")
-    monkeypatch.chdir(tmp_path)
+    (here / "prog.sh").write_text("echo $LOCKSTEP_TASK on $MACHINE\n")
     lockstep("run", *TWO, "--worker", "2", "--quiet", "--out", "kept", "--", "sh", "prog.sh")
-    logs = [(tmp_path / "kept" / "0" / "logs" / f"worker-{number}.log").read_text() for number in range(2)]
+    logs = [(here / "kept" / "0" / "logs" / f"worker-{number}.log").read_text() for number in range(2)]
     assert logs == ["worker:0 on m0\n", "worker:1 on m1\n"]
-    assert json.loads((tmp_path / "kept" / "run.json").read_text())["job"]["machines"] == TWO[1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "prog.sh"]
+    assert json.loads((here / "kept" / "run.json").read_text())["job"]["machines"] == TWO[1]
+    assert sorted(path.name for path in here.iterdir()) == ["kept", "prog.sh"]
     lockstep("replay", "--yes", "kept")
     lockstep("replay", "--yes", "kept", "--machines", "env MACHINE={}:m7", "--out", "elsewhere")
-    assert (tmp_path / "elsewhere" / "0" / "logs" / "worker-1.log").read_text() == "worker:1 on m7\n"
+    assert (here / "elsewhere" / "0" / "logs" / "worker-1.log").read_text() == "worker:1 on m7\n"
     refused = usage_error("replay", "--yes", "kept", "--place", "worker:0=m7")
     assert "there is no machine 'm7'; machines are m0, m1" in refused
 

@@ -38,11 +38,10 @@ _WHY = Explanation("loss_times_replicas", "The loss is twice as large.", "Divide
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(here: Path) -> Path:
     """A directory with a program, which is the current one."""
-    (tmp_path / "train.py").write_text(_SOURCE)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "train.py").write_text(_SOURCE)
+    return here
 
 
 def _wrong(**changes: Any) -> Verdict:

@@ -38,11 +38,10 @@ TRAIN = ("--", "python", "train.py")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(here: Path) -> Path:
     """A directory with the script `train.py`, which is where this process is."""
-    (tmp_path / "train.py").write_text(LOOP)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "train.py").write_text(LOOP)
+    return here
 
 
 @pytest.mark.parametrize(

@@ -47,25 +47,23 @@ def _where_machines_find_lockstep(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
 
 
-def test_what_is_saved_is_where_all_machines_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_saved_is_where_all_machines_see_it(here: Path) -> None:
     """In the run's own directory, else in one of the working directory, which they share; that one does not stay."""
-    monkeypatch.chdir(tmp_path)
-    kept = tmp_path / "kept"
+    kept = here / "kept"
     kept.mkdir()
     with record_directory(cast("Cluster", _Seeing(kept)), _over("ship"), kept, needed=True) as directory:
         assert directory == kept
     with record_directory(cast("Cluster", _Seeing()), _over(None), kept, needed=True) as directory:
         assert directory is not None
-        assert directory.parent == tmp_path
+        assert directory.parent == here
         (directory / "checkpoint").write_text("saved")
     assert (kept / "checkpoint").read_text() == "saved"
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert [path.name for path in here.iterdir()] == ["kept"]
 
 
-def test_what_a_run_has_saved_that_fails_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_has_saved_that_fails_is_kept(here: Path) -> None:
     """And what it has recorded: its numbers may be judged, and somebody has to look."""
-    monkeypatch.chdir(tmp_path)
-    kept, run, traces = (tmp_path / name for name in ("kept", "run", "traces"))
+    kept, run, traces = (here / name for name in ("kept", "run", "traces"))
     (run / LEFT / TRACES).mkdir(parents=True)
     (run / LEFT / TRACES / "worker-0.trace").write_text("recorded")
     failed = RunFailed((TaskError("worker:0", "Exit", "code 7", at=1.0),), RunResult({}, 0.0, run))
