@@ -13,6 +13,7 @@ import pytest
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.run.stream import LogStream
+from tests.simulator._faults import own_agent
 from tests.simulator._only_run import bare, failure_of_command, result_of
 
 GRPC = "TF_GRPC_DEFAULT_OPTIONS"
@@ -182,10 +183,7 @@ def test_steps_are_announced_and_can_be_waited_for() -> None:
     """A started run shows each task's step while it goes on."""
 
     def body() -> None:
-        from simulator.agent import current
-
-        task = current()
-        assert task is not None
+        task = own_agent()
         for number in (1, 2, 3):
             task.step(number)
 
