@@ -5,11 +5,12 @@ file of each know them everywhere, and nothing else was touched. docs/architectu
 from __future__ import annotations
 
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests._installed import run_there
 
 ROOT = Path(__file__).parent.parent
 ADDITIONS = ROOT / "tests" / "additions"
@@ -84,10 +85,7 @@ def packages(tmp_path: Path) -> Path:
 def _run(folder: Path, code: str) -> None:
     # Before what is installed; the folder of a script comes first.
     (folder / "ask.py").write_text(code)
-    done = subprocess.run(
-        [sys.executable, "ask.py"], cwd=folder, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_there(folder, sys.executable, "ask.py")
 
 
 def test_one_more_file_is_known_everywhere(packages: Path) -> None:
@@ -111,17 +109,5 @@ def test_the_page_links_to_each_of_them() -> None:
 
 def test_without_the_file_nobody_knows_it() -> None:
     """The negative control."""
-    with pytest.raises(AssertionError, match="cannot import name 'Hangup'"):
-        _run_here()
-
-
-def _run_here() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from simulator.faults import Hangup"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_there(ROOT, sys.executable, "-c", "from simulator.faults import Hangup", code=1)
+    assert "cannot import name 'Hangup'" in done.stderr

@@ -20,7 +20,6 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -40,6 +39,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from harness.tf_tests import plugin as tf_tests
 from tests._blocks import PAGES, ROOT, Block, blocks, is_run
+from tests._installed import run_there
 from tools import soak, sweep, trials, try_wheel, update_matrix, update_tables, words
 from tools.pages import filled, region
 
@@ -196,28 +196,16 @@ def test_an_example_runs(name: str) -> None:
 @pytest.mark.parametrize("name", PLAIN_EXAMPLES)
 def test_an_example_without_lockstep_runs(name: str) -> None:
     """A script for users' own programs, run in a process of its own."""
-    command = [sys.executable, f"examples/{name}"]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=True)
+    said = run_there(ROOT, sys.executable, f"examples/{name}").stdout
     for fragment in PLAIN_EXAMPLES[name]:
-        assert fragment in ended.stdout
+        assert fragment in said
 
 
 @pytest.mark.full
 def test_the_pytest_example_runs() -> None:
     """The example of a test suite passes in a pytest of its own, and skips what needs GPUs, or passes it."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:xdist",
-        f"examples/{PYTEST_EXAMPLE}",
-    ]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    plugins = ("-p", "no:cacheprovider", "-p", "no:xdist")
+    done = run_there(ROOT, sys.executable, "-m", "pytest", "-q", *plugins, f"examples/{PYTEST_EXAMPLE}")
     assert re.search(r"^3 passed, 1 skipped|^4 passed", done.stdout, re.MULTILINE), done.stdout
 
 

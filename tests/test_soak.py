@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -13,6 +12,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from tests._installed import run_there
 from tests.simulator._hosts import hosts_or_skip
 from tests.simulator._wire import eventually
 from tools import soak
@@ -148,9 +148,8 @@ def test_a_case_is_carried_out() -> None:
     In a process of its own, which kills all that is below it at the end.
     """
     seed = next(seed for seed in range(5000) if _is_plain(drawn(seed)))
-    command = [sys.executable, "tools/soak.py", "--seed", str(seed), "--runs", "1", "--jobs", "1"]
-    done = subprocess.run(command, cwd=soak.ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    options = ("--seed", str(seed), "--runs", "1", "--jobs", "1")
+    done = run_there(soak.ROOT, sys.executable, "tools/soak.py", *options)
     assert "1 runs in" in done.stdout
     assert "programs: bare_daemon 1" in done.stdout
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import gc
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests._installed import run_there
 
 ROOT = Path(__file__).parent.parent
 FOLDERS = ("_lockstep", "simulator", "harness", "scenarios", "tests", "benchmarks")
@@ -378,10 +379,7 @@ def test_a_task_loads_nothing_of_the_parent() -> None:
         "simulator.step\n"
         "sys.stdout.write(' '.join({name.split('.')[1] for name in sys.modules if name.startswith('simulator.')}))"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_there(ROOT, sys.executable, "-c", code)
     assert {f"simulator.{room}" for room in done.stdout.split()} <= AWAY_FROM_THE_PARENT["simulator.agent"]
 
 
@@ -406,11 +404,8 @@ def test_no_heavy_import_at_module_level() -> None:
 def test_import_is_light(module: str) -> None:
     """Importing a public package loads neither TensorFlow nor NumPy."""
     code = f"import sys, {module}; sys.stdout.write(' '.join(sorted({HEAVY!r} & set(sys.modules))))"
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == "", f"import {module} loads {done.stdout}"
+    loaded = run_there(ROOT, sys.executable, "-c", code).stdout
+    assert loaded == "", f"import {module} loads {loaded}"
 
 
 IMPORT_MS_MAX = 30.0
@@ -436,10 +431,7 @@ def test_import_is_quick(module: str, before: str) -> None:
     best, modules = float("inf"), 0
     for _ in range(_TIMES):
         code = _TIMED.format(before=before, module=module)
-        done = subprocess.run(
-            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-        )
-        told, loaded = done.stdout.split()
+        told, loaded = run_there(ROOT, sys.executable, "-c", code).stdout.split()
         best, modules = min(best, float(told)), int(loaded)
         if best < IMPORT_MS_MAX:
             break
@@ -450,9 +442,7 @@ def test_import_is_quick(module: str, before: str) -> None:
 def test_an_import_that_is_slow_is_found() -> None:
     """All of the package takes more modules than are allowed."""
     code = _TIMED.format(before="", module="harness.verify")
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
-    )
+    done = run_there(ROOT, sys.executable, "-c", code)
     assert int(done.stdout.split()[1]) > _IMPORT_MODULES_MAX
 
 

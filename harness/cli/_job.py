@@ -121,12 +121,9 @@ def summary(
     histories = _histories(result)
     killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
+        well = " with exit code 0" if task.exit == 0 else ""
         end = (
-            f"ended by fault {killed[name]}"
-            if name in killed and task.exit != 0
-            else "stopped by Lockstep"
-            if task.stopped
-            else ""
+            f"ended by fault {killed[name]}{well}" if name in killed else "stopped by Lockstep" if task.stopped else ""
         )
         code = "its end is not known" if task.exit is None else f"exit code {task.exit}"
         told = [end or task.signal or code] + ([f"{task.steps} steps"] if task.counted_by else [])

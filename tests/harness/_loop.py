@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from harness import Verdict
+
+# What the fixture `verified` of conftest.py is.
+Verified = Callable[..., Verdict]
+
 LOOP = """
 import sys
 import tensorflow as tf

@@ -116,6 +116,18 @@ class Drawing:
         return Operand(fact, (array,) * self.replicas, array)
 
 
+def is_possible(case: Case, drawing: Drawing) -> bool:
+    """Whether there is such an operation: shapes may not fit together."""
+    try:
+        with np.errstate(all="ignore"):
+            for at in range(drawing.replicas):
+                case.compute(*(each.parts[at] for each in case.operands))
+            case.compute(*(each.whole for each in case.operands))
+    except ValueError:
+        return False
+    return True
+
+
 def _told(case: Case, facts: Sequence[Fact], replicas: int, terms: Terms, rules: dict[str, Rule]) -> Fact:
     whole = case.compute(*(each.whole for each in case.operands))
     rows = sum(case.shares)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from harness.certifying import Certificate, Trial, certificate_page, certification, certify
 from harness.certifying.trials import strategies_for
-from harness.cli import _lockstep
 from harness.errors import MissingHardware
 from harness.report import Cell, Matrix
 from simulator import LockstepError, UsageError
 from simulator.hardware import Gpu
+from tests.harness._called import json_of
 
 ROOT = Path(__file__).parents[2]
 
@@ -145,10 +143,7 @@ def test_a_rehearsal_of_a_real_scenario(tmp_path: Path, monkeypatch: pytest.Monk
     """Scenario, trials and files, from the command; every strategy's training can be repeated bit for bit."""
     monkeypatch.chdir(ROOT)
     chosen = ("scenarios/test_training.py", "-k", "is_exact and one_device")
-    arguments = ["certify", str(tmp_path / "report"), "--rehearse", "--json", "--", *chosen]
-    result = CliRunner().invoke(_lockstep, arguments, standalone_mode=False)
-    assert result.return_value == 0, result.output
-    found = json.loads(result.stdout)
+    found = json_of("certify", tmp_path / "report", "--rehearse", "--", *chosen)
     assert found["scenarios"] == {"ok": 1, "skipped": 0, "known": 0, "FAIL": 0}
     assert [trial["bit_equal"] for trial in found["trials"]] == [True] * 9, found["trials"]
     assert {trial["training"] for trial in found["trials"]} == {"variables", "Keras 3", "tf_keras", "coordinator"}

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
 from harness.cli._baseline import Baseline
 from harness.cli._exits import Exit
 from harness.judging.diagnostics import Diagnostic
@@ -17,6 +16,7 @@ from harness.judging.diagnostics.codes import FAILED
 from harness.judging.diagnostics.formats import ReportedVerdict
 from harness.judging.diagnostics.protocol import Label
 from simulator import UsageError
+from tests.harness._called import lockstep
 
 _TRAIN = """
 def train(strategy, record):
@@ -106,17 +106,11 @@ def test_a_file_that_is_no_baseline_is_refused(tmp_path: Path, text: str | None)
         Baseline(None, update=True)
 
 
-def test_a_command_line_that_knows_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_command_line_that_knows_a_mistake(here: Path) -> None:
     """It fails without, writes what it has found, and does not fail with it."""
-    monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_TRAIN)
 
-    def verified(*options: str) -> Result:
-        line = ["verify", "train.py:train", "--exact", "--no-prove", "--no-explain", *options]
-        return CliRunner().invoke(_lockstep, line, standalone_mode=False)
-
-    assert verified("--baseline", "known.json", "--update-baseline").return_value == Exit.FINE
-    result = verified("--baseline", "known.json")
-    assert result.return_value == Exit.FINE
-    assert "known: " in result.stderr
-    assert verified().return_value == Exit.INCONSISTENT
+    verified = partial(lockstep, "verify", "train.py:train", "--exact", "--no-prove", "--no-explain")
+    verified("--baseline", "known.json", "--update-baseline", code=Exit.FINE)
+    assert "known: " in verified("--baseline", "known.json", code=Exit.FINE).stderr
+    verified(code=Exit.INCONSISTENT)

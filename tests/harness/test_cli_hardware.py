@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
 from simulator.hardware.cache import BUILDS_VARIABLE
 from simulator.hardware.simulated import building
+from tests.harness._called import lockstep
 from tests.harness.test_plugin import Session, session
 
 __all__ = ["session"]
@@ -29,10 +28,6 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def _invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False)
-
-
 def test_without_a_compiler_a_simulated_gpu_is_missing_hardware(train: Path) -> None:
     """Exit code 4 and the reason, of `verify`, of `run` and of a rehearsal, which leaves no directory."""
     report = train.parent / "report"
@@ -41,8 +36,7 @@ def test_without_a_compiler_a_simulated_gpu_is_missing_hardware(train: Path) -> 
         ("run", "--devices", "gpu-simulated:1", "--", "/bin/true"),
         ("certify", str(report), "--rehearse", "--", "scenarios/"),
     ):
-        result = _invoke(*arguments)
-        assert result.return_value == 4, result.output
+        result = lockstep(*arguments, code=4)
         assert "the simulated GPU cannot be built here: there is no g++" in " ".join(result.output.split())
     assert not report.exists()
     building.library.cache_clear()

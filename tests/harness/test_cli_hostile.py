@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from harness.cli import _lockstep, limit_of
+from harness.cli import limit_of
+from tests.harness._called import called, usage_error
 
 LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 SECONDS_MAX = 120
@@ -167,9 +167,8 @@ def test_a_cache_that_cannot_be_written_is_said(tmp_path: Path, monkeypatch: pyt
     (tmp_path / "train.py").write_text("def train(strategy, record): pass")
     monkeypatch.setenv("LOCKSTEP_CACHE", "/proc/cache")
     asked = ["verify", f"{tmp_path / 'train.py'}:train", "--exact", "--interrupt-at", "1"]
-    result = CliRunner().invoke(_lockstep, asked)
-    assert result.exit_code == 2
-    assert "reference runs cannot be kept in /proc/cache: No such file or directory; LOCKSTEP_CACHE" in result.stderr
+    said = usage_error(*asked)
+    assert "reference runs cannot be kept in /proc/cache: No such file or directory; LOCKSTEP_CACHE" in said
 
 
 @pytest.mark.parametrize(
@@ -186,16 +185,14 @@ def test_what_is_no_program_is_said(name: str, said: str, tmp_path: Path) -> Non
     (tmp_path / "train.txt").write_text("def train(strategy, record): pass")
     (tmp_path / "folder.py").mkdir()
     (tmp_path / "deep.py").write_text(f"x = {'(' * 5000}{')' * 5000}")
-    result = CliRunner().invoke(_lockstep, ["verify", f"{tmp_path / name}:train"])
-    assert result.exit_code == 2
-    assert said in result.stderr
+    assert said in usage_error("verify", f"{tmp_path / name}:train")
 
 
 def test_step_0_strikes_a_program_without_tensorflow() -> None:
     """Before its first step."""
     program = [sys.executable, "-c", "import simulator; simulator.step()"]
     fault = "kind=kill,task=worker:1,step=0,restart=0s"
-    result = CliRunner().invoke(_lockstep, ["run", "--json", "--worker", "2", "--fault", fault, "--", *program])
+    result = called("run", "--json", "--worker", "2", "--fault", fault, "--", *program)
     assert json.loads(result.stdout)["faults"][0]["fired"], result.output
 
 
@@ -215,6 +212,5 @@ def test_step_0_strikes_a_program_without_tensorflow() -> None:
 def test_what_can_never_strike_is_a_usage_error(arguments: tuple[str, ...], tmp_path: Path) -> None:
     """Exit code 2, and the program has not been started."""
     note = tmp_path / "started"
-    result = CliRunner().invoke(_lockstep, ["run", "--worker", "2", *arguments, "--", "touch", str(note)])
-    assert result.exit_code == 2, result.output
+    usage_error("run", "--worker", "2", *arguments, "--", "touch", note)
     assert not note.exists()

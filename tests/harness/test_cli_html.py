@@ -8,9 +8,8 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
+from tests.harness._called import lockstep, usage_error
 
 PROGRAM = "import simulator\nfor _ in range(3):\n    simulator.step()\nprint('done')\n"
 TRAIN = """
@@ -30,26 +29,22 @@ def fails(strategy, record):
 _PATHS = re.compile(r"[^ <>\"]*journal\.jsonl|<h2>.*</h2>|<pre>cd .*</pre>")
 
 
-def _invoke(*arguments: object) -> Result:
-    return CliRunner().invoke(_lockstep, list(map(str, arguments)), standalone_mode=False)
-
-
 def test_a_run_is_drawn_as_report_draws_it(tmp_path: Path) -> None:
     """Where --out keeps it as well, both pages are the same."""
     (tmp_path / "program.py").write_text(PROGRAM)
     page, out = tmp_path / "page.html", tmp_path / "out"
     run = ("run", "--worker", 2, "--quiet", "--html", page)
     command = ("--", sys.executable, tmp_path / "program.py")
-    assert _invoke(*run, "--out", out, *command).return_value == 0
+    lockstep(*run, "--out", out, *command)
     text = page.read_text()
     assert text.startswith("<!DOCTYPE html>")
     assert "<title>Lockstep " in text
     assert "worker:1" in text
     assert f"<pre>cd {Path.cwd()} &amp;&amp; lockstep run --worker 2 --quiet --html {page} --out " in text
     again = tmp_path / "again.html"
-    assert _invoke("report", out, "--html", again).return_value == 0
+    lockstep("report", out, "--html", again)
     assert _PATHS.sub("", again.read_text()) == _PATHS.sub("", text)
-    assert _invoke(*run, *command).return_value == 0  # over the page of an earlier run
+    lockstep(*run, *command)  # over the page of an earlier run
 
 
 def test_verdicts_are_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -59,12 +54,12 @@ def test_verdicts_are_a_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "train.py").write_text(TRAIN)
     page = tmp_path / "page.html"
     told = ("--strategy", "mirrored-2", "--exact", "--no-prove", "--html", page)
-    assert _invoke("verify", f"{tmp_path}/train.py:right", *told).return_value == 0
+    lockstep("verify", f"{tmp_path}/train.py:right", *told)
     text = page.read_text()
     assert all(each in text for each in ("<title>Lockstep ", "consistent", "mirrored-2", "<svg"))
     assert not [path for path in tmp_path.iterdir() if "page" in path.name and path != page]
     page.unlink()
-    assert _invoke("verify", f"{tmp_path}/train.py:fails", "--html", page).return_value == 3
+    lockstep("verify", f"{tmp_path}/train.py:fails", "--html", page, code=3)
     assert not page.exists()
 
 
@@ -72,7 +67,7 @@ def test_proofs_are_a_page(tmp_path: Path) -> None:
     """With what a terminal shows of each."""
     (tmp_path / "train.py").write_text(TRAIN)
     page = tmp_path / "page.html"
-    assert _invoke("prove", f"{tmp_path}/train.py:right", "--html", page).return_value == 5  # it trains nothing
+    lockstep("prove", f"{tmp_path}/train.py:right", "--html", page, code=5)  # it trains nothing
     text = page.read_text()
     assert all(each in text for each in ("<title>Lockstep proofs", "train.py:right under mirrored-2: open"))
 
@@ -87,9 +82,7 @@ def test_another_file_is_not_written_over(command: tuple[object, ...], tmp_path:
     """It is said before anything starts."""
     (tmp_path / "mine.html").write_text("mine")
     name, *rest = command
-    result = CliRunner().invoke(_lockstep, [str(name), "--html", str(tmp_path / "mine.html"), *map(str, rest)])
-    assert result.exit_code == 2
-    assert "Lockstep has not written it" in " ".join(result.output.split())
+    assert "Lockstep has not written it" in usage_error(name, "--html", tmp_path / "mine.html", *rest)
     assert (tmp_path / "mine.html").read_text() == "mine"
 
 
@@ -99,13 +92,9 @@ def test_another_file_is_not_written_over(command: tuple[object, ...], tmp_path:
     ("verify", "--baseline", "{}", "--update-baseline", "train.py:right"),
     ("report", "--trace", "{}", "."),
 ])  # fmt: skip
-def test_what_cannot_be_written_is_said_before_anything_starts(
-    command: tuple[object, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_written_is_said_before_anything_starts(command: tuple[object, ...], here: Path) -> None:
     """Also to root, whom no mode of a file stops."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(TRAIN)
-    result = CliRunner().invoke(_lockstep, [str(each).format("/proc/page") for each in command])
-    assert result.exit_code == 2
-    assert "/proc/page cannot be written: " in " ".join(result.output.split())
-    assert not (tmp_path / "begun").exists()
+    (here / "train.py").write_text(TRAIN)
+    said = usage_error(*(str(each).format("/proc/page") for each in command))
+    assert "/proc/page cannot be written: " in said
+    assert not (here / "begun").exists()

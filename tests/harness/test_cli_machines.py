@@ -6,20 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
+from tests.harness._called import called, json_of, lockstep, usage_error
 
 TWO = ("--machines", "env MACHINE={}:m0,m1")
 LOST = ("--fault", "kind=machine_lost,task=worker:1,step=1")
-
-
-def _called(*arguments: str) -> Result:
-    return CliRunner().invoke(_lockstep, list(arguments))
-
-
-def _ended(*arguments: str) -> Result:
-    return CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False, catch_exceptions=False)
 
 
 @pytest.mark.parametrize(
@@ -37,10 +28,9 @@ def _ended(*arguments: str) -> Result:
 )
 def test_what_cannot_be_had_is_a_usage_error(options: tuple[str, ...], why: str) -> None:
     """Before anything starts, with exit code 2 and one sentence."""
-    result = _called("run", *options, "--worker", "2", "--", "true")
-    assert result.exit_code == 2, result.output
-    assert result.output.count("Error: ") == 1
-    assert why in " ".join(result.output.split())
+    said = usage_error("run", *options, "--worker", "2", "--", "true")
+    assert why in said
+    assert "Error: " not in said
 
 
 def test_a_mistyped_option_of_verify_is_named_before_anything_is_said_to_run() -> None:
@@ -51,7 +41,7 @@ def test_a_mistyped_option_of_verify_is_named_before_anything_is_said_to_run() -
         ((*TWO, "--place", "worker:7=m0"), "there is no task 'worker:7'"),
         (("--reference-python", "no/such/python"), "no/such/python"),
     ):
-        result = _called("verify", program, "--strategy", "one_device", "--strategy", "multi_worker-2", *options)
+        result = called("verify", program, "--strategy", "one_device", "--strategy", "multi_worker-2", *options)
         assert result.exit_code == 2, result.output
         assert why in " ".join(result.output.split())
         assert "running" not in result.output
@@ -59,38 +49,32 @@ def test_a_mistyped_option_of_verify_is_named_before_anything_is_said_to_run() -
 
 def test_a_dry_run_says_which_task_is_where() -> None:
     """By the names of machines: nothing is started to find their addresses."""
-    result = _ended("run", *TWO, "--place", "worker:0=m1", "--worker", "2", "--dry-run", "--json", "--", "true")
-    configs = json.loads(result.output)["tf_config"]
+    configs = json_of("run", *TWO, "--place", "worker:0=m1", "--worker", "2", "--dry-run", "--", "true")["tf_config"]
     hosts = [address.partition(":")[0] for address in configs["worker:0"]["cluster"]["worker"]]
     assert hosts == ["m1", "m0"]
 
 
 @pytest.mark.full
-def test_a_job_over_machines_ends_and_can_be_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_over_machines_ends_and_can_be_replayed(here: Path) -> None:
     """Its directory has logs and journal as of a local run, and where it ran."""
-    (tmp_path / "prog.sh").write_text("echo $LOCKSTEP_TASK on $MACHINE\n")
-    monkeypatch.chdir(tmp_path)
-    result = _ended("run", *TWO, "--worker", "2", "--quiet", "--out", "kept", "--", "sh", "prog.sh")
-    assert result.return_value == 0, result.output
-    logs = [(tmp_path / "kept" / "0" / "logs" / f"worker-{number}.log").read_text() for number in range(2)]
+    (here / "prog.sh").write_text("echo $LOCKSTEP_TASK on $MACHINE\n")
+    lockstep("run", *TWO, "--worker", "2", "--quiet", "--out", "kept", "--", "sh", "prog.sh")
+    logs = [(here / "kept" / "0" / "logs" / f"worker-{number}.log").read_text() for number in range(2)]
     assert logs == ["worker:0 on m0\n", "worker:1 on m1\n"]
-    assert json.loads((tmp_path / "kept" / "run.json").read_text())["job"]["machines"] == TWO[1]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept", "prog.sh"]
-    again = _ended("replay", "--yes", "kept")
-    assert again.return_value == 0, again.output
-    elsewhere = _ended("replay", "--yes", "kept", "--machines", "env MACHINE={}:m7", "--out", "elsewhere")
-    assert elsewhere.return_value == 0, elsewhere.output
-    assert (tmp_path / "elsewhere" / "0" / "logs" / "worker-1.log").read_text() == "worker:1 on m7\n"
-    refused = _called("replay", "--yes", "kept", "--place", "worker:0=m7")
-    assert refused.exit_code == 2
-    assert "there is no machine 'm7'; machines are m0, m1" in " ".join(refused.output.split())
+    assert json.loads((here / "kept" / "run.json").read_text())["job"]["machines"] == TWO[1]
+    assert sorted(path.name for path in here.iterdir()) == ["kept", "prog.sh"]
+    lockstep("replay", "--yes", "kept")
+    lockstep("replay", "--yes", "kept", "--machines", "env MACHINE={}:m7", "--out", "elsewhere")
+    assert (here / "elsewhere" / "0" / "logs" / "worker-1.log").read_text() == "worker:1 on m7\n"
+    refused = usage_error("replay", "--yes", "kept", "--place", "worker:0=m7")
+    assert "there is no machine 'm7'; machines are m0, m1" in refused
 
 
 def test_the_doctor_reaches_machines() -> None:
     """It says how each is reached and how well its clock is known; one that is not there is exit code 4."""
-    found = json.loads(_ended("doctor", *TWO, "--json").output)["machines"]
+    found = json_of("doctor", *TWO)["machines"]
     assert [machine["name"] for machine in found] == ["m0", "m1"]
     assert all(abs(machine["clock_offset_seconds"]) <= machine["clock_error_seconds"] for machine in found)
-    gone = _called("doctor", "--machines", "sh -c 'exit 9' {}:m0")
+    gone = called("doctor", "--machines", "sh -c 'exit 9' {}:m0")
     assert gone.exit_code == 4
     assert "machine m0 cannot be used: the command that leads to it ended with exit code 9" in gone.output

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
 from simulator.helpers.doorkeeper import Descriptor
 from simulator.network import hosts
+from tests.harness._called import json_of, lockstep, usage_error
 from tests.simulator._hosts import hosts_or_skip
 
 HOSTS = "--network=namespaces"
@@ -42,17 +40,6 @@ else:
 """
 
 
-def _lock(*arguments: str) -> Result:
-    return CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False, catch_exceptions=False)
-
-
-def _json(command: str, *arguments: str, code: int = 0) -> dict[str, Any]:
-    result = _lock(command, "--json", *arguments)
-    assert result.return_value == code, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
 @pytest.mark.full
 def test_a_program_runs_on_hosts_and_is_replayed_on_hosts(tmp_path: Path) -> None:
     """Its tasks know each other by name, packets are lost, the report counts them, and the replay has hosts again."""
@@ -60,7 +47,7 @@ def test_a_program_runs_on_hosts_and_is_replayed_on_hosts(tmp_path: Path) -> Non
     (tmp_path / "talk.py").write_text(TALK)
     out = tmp_path / "out"
     link = "src=worker:0,dst=worker:1,loss=2%,one_way"
-    found = _json(
+    found = json_of(
         "run",
         "--quiet",
         "--worker",
@@ -69,23 +56,23 @@ def test_a_program_runs_on_hosts_and_is_replayed_on_hosts(tmp_path: Path) -> Non
         "--link",
         link,
         "--out",
-        str(out),
+        out,
         "--",
         "python3",
-        str(tmp_path / "talk.py"),
+        tmp_path / "talk.py",
     )
     assert found["ended_well"]
     assert sum(counters["lost"] for counters in found["links"]) > 0
     logs = {path.stem: path.read_text().strip() for path in (out / "0" / "logs").iterdir()}
     assert logs == {"worker-0": "worker-0", "worker-1": "worker-1 1000000"}
     assert json.loads((out / "run.json").read_text())["job"]["network"] == "namespaces"
-    assert "packets lost" in _lock("report", str(out)).stdout
-    assert _json("replay", "--quiet", str(out))["same"]
+    assert "packets lost" in lockstep("report", out).stdout
+    assert json_of("replay", "--quiet", out)["same"]
 
 
 def test_dry_run_shows_the_hosts() -> None:
     """Nothing is started, so it needs no machine that gives hosts."""
-    shown = _json("run", "--dry-run", "--worker", "2", "--ps", "1", HOSTS, "--", "true")
+    shown = json_of("run", "--dry-run", "--worker", "2", "--ps", "1", HOSTS, "--", "true")
     assert shown["tf_config"]["ps:0"]["cluster"] == {
         "chief": ["chief-0:2222"],
         "worker": ["worker-0:2222", "worker-1:2222"],
@@ -117,17 +104,15 @@ def test_a_machine_without_hosts_is_exit_code_4(command: str, tmp_path: Path) ->
         "run": ("--worker", "2", HOSTS, "--", "python3", str(tmp_path / "program.py")),
         "verify": (f"{tmp_path / 'program.py'}:train", "--strategy", "multi_worker-2", "--exact", HOSTS),
     }[command]
-    result = _lock(command, *arguments)
-    assert result.return_value == 4, result.output
+    result = lockstep(command, *arguments, code=4)
     assert "Operation not permitted; `lockstep doctor` says what this machine lacks" in result.output
     assert command == "verify" or not marker.exists()
 
 
 def test_loss_without_hosts_is_a_usage_error() -> None:
     """Over loopback there are no packets, which is said before anything starts."""
-    result = CliRunner().invoke(_lockstep, ["run", "--worker", "2", "--link", "src=*,dst=*,loss=1%", "--", "true"])
-    assert result.exit_code == 2
-    assert "network=namespaces" in result.output
+    said = usage_error("run", "--worker", "2", "--link", "src=*,dst=*,loss=1%", "--", "true")
+    assert "network=namespaces" in said
 
 
 @pytest.mark.full
@@ -148,10 +133,8 @@ def test_verify_gives_the_numbers_of_one_device_between_hosts(tmp_path: Path) ->
         "        strategy.run(replica)\n"
         "        record.step(variables=[weight], metrics={'host': float(socket.gethostname() == 'worker-0')})\n"
     )
-    result = _lock(
-        "verify", "--json", f"{tmp_path / 'program.py'}:train", "--strategy", "multi_worker-2", "--exact", HOSTS
-    )
-    found = json.loads(result.stdout)
+    asked = (f"{tmp_path / 'program.py'}:train", "--strategy", "multi_worker-2", "--exact", HOSTS)
+    found = json_of("verify", *asked, code=1)
     # Only the name of the host differs: it proves where the program ran.
     assert {finding["observable"] for finding in found["findings"]} == {"metrics"}
     assert sorted(found["links"]) == ["worker:0 -> worker:1", "worker:1 -> worker:0"]

@@ -9,21 +9,22 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
-from click.testing import CliRunner, Result
 
-from harness.cli import _lockstep
 from simulator.journal import read_journal
 from tests._ended import living
+from tests.harness._called import called, json_of, lockstep, usage_error
 
 ROOT = Path(__file__).parents[2]
 LOCKSTEP = [sys.executable, "-c", "from harness.cli import main; main()"]
 PROGRAMS = ROOT / "examples" / "programs"
 Program = Callable[[str], str]
+_run = partial(lockstep, "run")
+_json = partial(json_of, "run", "--quiet")
 
 STEPS = "import simulator\nfor number in range(1, 5):\n    simulator.step()\n    print('step', number)\n"
 
@@ -39,29 +40,9 @@ def program(tmp_path: Path) -> Program:
     return write
 
 
-def _run(*arguments: str) -> Result:
-    """Run the command in this process; its exit code is in `return_value`, unless it ended in a usage error."""
-    return CliRunner().invoke(_lockstep, ["run", *arguments], standalone_mode=False, catch_exceptions=False)
-
-
-def _usage_error(*arguments: str) -> str:
-    result = CliRunner().invoke(_lockstep, ["run", *arguments])
-    assert result.exit_code == 2, result.output
-    assert result.output.count("Error: ") == 1
-    return result.output.partition("Error: ")[2]
-
-
-def _json(*arguments: str, code: int = 0) -> dict[str, Any]:
-    result = _run("--json", "--quiet", *arguments)
-    assert result.return_value == code, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
 def test_a_job_that_ends_well(program: Program) -> None:
     """Exit code 0; output is shown with the task in front; the summary has steps and how they were counted."""
     result = _run("--worker", "2", "--", sys.executable, program(STEPS))
-    assert result.return_value == 0, result.output
     assert "[worker-1] step 4" in result.stderr
     assert "2 worker: ended well" in result.stdout
     assert "worker:1: exit code 0, 4 steps" in result.stdout
@@ -83,8 +64,7 @@ def test_a_crash_names_the_root_cause_first(program: Program) -> None:
         "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 1: raise ValueError('shard 1 is empty')\n"
         "threading.Event().wait()"
     )
-    result = _run("--json", "--quiet", "--worker", "3", "--", sys.executable, path)
-    assert result.return_value == 3
+    result = _run("--json", "--quiet", "--worker", "3", "--", sys.executable, path, code=3)
     assert result.stderr.startswith("the job failed: worker:1 failed first: Exit: ended with exit code 1: ValueError")
     found = json.loads(result.stdout)
     assert found["root_cause"] == {
@@ -149,7 +129,7 @@ def test_a_timeout_fails_the_job() -> None:
 def test_out_keeps_everything(program: Program, tmp_path: Path) -> None:
     """Logs, journal, expanded plan and outcome stay."""
     out = tmp_path / "out"
-    _json("--worker", "1", "--out", str(out), "--seed", "7", "--", sys.executable, program(STEPS))
+    _json("--worker", "1", "--out", out, "--seed", "7", "--", sys.executable, program(STEPS))
     assert (out / "0" / "logs" / "worker-0.log").read_text().endswith("step 4\n")
     events = [event["event"] for event in read_journal(out / "0" / "journal.jsonl")]
     assert events.count("step") == 4
@@ -160,9 +140,9 @@ def test_out_keeps_everything(program: Program, tmp_path: Path) -> None:
 def test_out_holds_one_run(tmp_path: Path) -> None:
     """A later run in the same directory leaves nothing of the earlier one, and nothing else is touched."""
     out = tmp_path / "out"
-    _json("--worker", "2", "--out", str(out), "--", "true")
+    _json("--worker", "2", "--out", out, "--", "true")
     (out / "notes.txt").write_text("mine")
-    _json("--worker", "1", "--out", str(out), "--", "true")
+    _json("--worker", "1", "--out", out, "--", "true")
     assert [path.name for path in (out / "0" / "logs").iterdir()] == ["worker-0.log"]
     assert (out / "notes.txt").read_text() == "mine"
 
@@ -259,7 +239,7 @@ def test_a_planned_kill_that_nobody_answers_comes_first(program: Program) -> Non
         "threading.Event().wait()"
     )
     fault = ["--fault", "kind=kill,task=worker:1,step=1,of=worker:*"]
-    result = _run("--worker", "2", *fault, "--", sys.executable, path)
+    result = _run("--worker", "2", *fault, "--", sys.executable, path, code=3)
     first = result.stderr[result.stderr.index("the job failed: ") :].splitlines()
     assert first[0].startswith("the job failed: fault kill-1 (kill at step=1 of worker:0, worker:1) ended worker:1")
     assert "--restarts N" in first[0]
@@ -271,18 +251,18 @@ def test_the_end_of_a_log_is_shown_once(program: Program) -> None:
     """It was shown while it was written; with --quiet it comes with the failure, without TensorFlow's start."""
     line = "2026-01-31 12:00:00.000000: I tensorflow/core/util/port.cc:153] oneDNN custom operations are on."
     path = program(f"print({line!r})\nprint('before')\nraise ValueError('no data')")
-    shown = _run("--worker", "1", "--", sys.executable, path).stderr
+    shown = _run("--worker", "1", "--", sys.executable, path, code=3).stderr
     assert (shown.count("before"), shown.count("oneDNN")) == (1, 0)
     assert "end of the log" not in shown
-    quiet = _run("--worker", "1", "--quiet", "--", sys.executable, path).stderr
+    quiet = _run("--worker", "1", "--quiet", "--", sys.executable, path, code=3).stderr
     assert (quiet.count("before"), quiet.count("oneDNN")) == (1, 0)
-    assert "oneDNN" in _run("--worker", "1", "--tf-log", "--", sys.executable, path).stderr
+    assert "oneDNN" in _run("--worker", "1", "--tf-log", "--", sys.executable, path, code=3).stderr
 
 
 def test_the_start_of_tensorflow_is_in_the_log_file(program: Program, tmp_path: Path) -> None:
     """Hidden lines are hidden on the terminal only."""
     line = "I0000 00:00:1795359898.303768    1170 cudart_stub.cc:31] Could not find cuda drivers on your machine."
-    _json("--worker", "1", "--out", str(tmp_path / "out"), "--", sys.executable, program(f"print({line!r})"))
+    _json("--worker", "1", "--out", tmp_path / "out", "--", sys.executable, program(f"print({line!r})"))
     assert line in (tmp_path / "out" / "0" / "logs" / "worker-0.log").read_text()
 
 
@@ -301,7 +281,7 @@ def test_conditions_of_links_are_in_the_outcome(program: Program) -> None:
     """As they were asked for, also where nothing came by, which fails the job."""
     link = "src=worker:0,dst=worker:1,delay=1ms"
     arguments = ["--worker", "2", "--link", link, "--", sys.executable, program(STEPS)]
-    assert f"link: {link}" in _run(*arguments).stdout
+    assert f"link: {link}" in _run(*arguments, code=3).stdout
     assert _json(*arguments, code=3)["conditions"] == [link]
 
 
@@ -325,7 +305,9 @@ def test_conditions_of_links_are_in_the_outcome(program: Program) -> None:
 )
 def test_usage_errors_are_clear_and_come_first(arguments: list[str], text: str) -> None:
     """Exit code 2, one line of error that names what is accepted."""
-    assert text in _usage_error(*arguments)
+    said = usage_error("run", *arguments)
+    assert text in said
+    assert "Error: " not in said
 
 
 def _children(process: psutil.Process) -> list[psutil.Process]:
@@ -375,7 +357,7 @@ def test_two_runs_at_the_same_time_do_not_meet(program: Program) -> None:
 
 def test_help_has_examples() -> None:
     """`lockstep run --help` shows how to start each kind of job, and the exit codes."""
-    text = CliRunner().invoke(_lockstep, ["run", "--help"]).output
+    text = called("run", "--help").output
     for shown in ("lockstep run --worker 2 --ps 1 -- python train.py", "--restarts 1 --fault kind=kill", "130"):
         assert shown in text
 
@@ -387,7 +369,7 @@ def test_an_unmodified_program_runs(tmp_path: Path) -> None:
     The other examples run in the test below (`fit`) and in that of a replay (a loop).
     """
     command = [sys.executable, str(PROGRAMS / "train_parameter_server.py"), "6"]
-    found = _json("--worker", "1", "--ps", "1", "--timeout", "100", "--out", str(tmp_path), "--", *command)
+    found = _json("--worker", "1", "--ps", "1", "--timeout", "100", "--out", tmp_path, "--", *command)
     assert found["steps_counted_by"] == ["functions executed by ClusterCoordinator"]
     clients = [name for name, task in found["tasks"].items() if not task["stopped"]]
     assert [found["tasks"][name]["steps"] for name in clients] == [6] * len(clients)

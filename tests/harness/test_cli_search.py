@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import inspect
-import json
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import harness.search
-from harness.cli import _lockstep
 from harness.cli.search import _done_there, _kept, search
 from harness.search import PlanOutcome, subject_of, survives, write_test
 from harness.search.situations import Point, RunSituations
 from harness.subject.machines import OnMachines
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan
+from tests.harness._called import json_of, lockstep, usage_error
 from tests.harness._counting import TRAIN, train
 
 __all__ = ["train"]
@@ -32,8 +31,8 @@ OPTIONS = (
 )
 
 
-def _search(*arguments: str) -> Result:
-    return CliRunner().invoke(_lockstep, ["search", *arguments], standalone_mode=False, catch_exceptions=False)
+_search = partial(lockstep, "search")
+_found = partial(json_of, "search", code=1)
 
 
 @pytest.mark.full
@@ -41,8 +40,7 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
     """Exit code 1; what is written fails for as long as the defect is there, and passes when it is not."""
     page = tmp_path / "page.html"
     out = ("--out", str(tmp_path / "found"), "--html", str(page))
-    result = _search(f"{train}:forgetful", *OPTIONS, "--budget", "60s", *out)
-    assert result.return_value == 1, result.output
+    result = _search(f"{train}:forgetful", *OPTIONS, "--budget", "60s", *out, code=1)
     assert "kill local:0 step=1: survived (1 restart" in result.stderr
     assert "fails (1 of 1 runs): kill local:0 step=2" in result.stdout
     assert "error[restarted_from_scratch]" in result.stdout
@@ -70,7 +68,7 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
 def test_two_jobs_find_and_shrink_it_alike(train: str, tmp_path: Path) -> None:
     """Real processes: the same least plan, a page with its timeline, and JSON that says how many jobs there were."""
     page = tmp_path / "page.html"
-    out = ("--out", str(tmp_path / "found"), "--html", str(page), "--jobs", "2", "--json")
+    out = ("--out", tmp_path / "found", "--html", page, "--jobs", "2")
     found = _found(f"{train}:forgetful", *OPTIONS, "--budget", "90s", *out)
     (fault,) = found["plan"]["fault"]
     assert (found["jobs"], found["symptom"], found["whole"]) == (2, "numbers", True)
@@ -98,9 +96,7 @@ def _collected(file: Path) -> list[str]:
 def test_nothing_is_found_in_a_program_that_resumes(train: str, tmp_path: Path) -> None:
     """Exit code 0 when all plans there are have been tried; JSON has the counts, and nothing is written."""
     out = tmp_path / "found"
-    result = _search(f"{train}:train", *OPTIONS, "--budget", "60s", "--out", str(out), "--json")
-    assert result.return_value == 0, result.output
-    found = json.loads(result.stdout)
+    found = json_of("search", f"{train}:train", *OPTIONS, "--budget", "60s", "--out", out)
     # A kill after each of five steps, and before each of the five writes of its file.
     assert (found["plans"], found["runs"], found["unfired"], found["plan"], found["test"]) == (10, 10, 0, None, None)
     assert (found["tried"], found["coverage"]["situations"], found["coverage"]["missing"]) == (10, 10, [])
@@ -138,8 +134,7 @@ def test_a_search_that_has_tried_nothing_abstains(
     if budget != "1ms":  # which drawing takes, in earnest
         plan = FaultPlan(faults=(FaultPlan.parse_fault("kind=kill,task=local:0,step=1"),))
         monkeypatch.setattr("harness.search.search.drawn_plans", lambda *_: [plan, plan])
-    result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm")
-    assert result.return_value == code, result.output
+    result = _search(f"{train}:train", *OPTIONS, "--budget", budget, "--profile", "swarm", code=code)
     assert said in result.stdout
     assert ("no failing plan" in result.stdout) == (code == 0)
 
@@ -147,7 +142,7 @@ def test_a_search_that_has_tried_nothing_abstains(
 @pytest.mark.full
 def test_json_of_a_failing_plan_has_the_plan(train: str, tmp_path: Path) -> None:
     """As data from which it can be made again, with what was wrong; a second test does not replace the first."""
-    arguments = (f"{train}:twice", *OPTIONS, "--budget", "60s", "--out", str(tmp_path), "--json")
+    arguments = (f"{train}:twice", *OPTIONS, "--budget", "60s", "--out", tmp_path)
     first, second = (_found(*arguments) for _ in range(2))
     assert first["symptom"] == "numbers"
     assert "loss" in first["text"]
@@ -157,17 +152,9 @@ def test_json_of_a_failing_plan_has_the_plan(train: str, tmp_path: Path) -> None
     assert names == ["test_found_twice_default.py", "test_found_twice_default_2.py"]
 
 
-def _found(*arguments: str) -> dict[str, Any]:
-    result = _search(*arguments)
-    assert result.return_value == 1, result.output
-    found: dict[str, Any] = json.loads(result.stdout)
-    return found
-
-
 def test_a_program_that_fails_undisturbed_is_not_searched(train: str) -> None:
     """Exit code 3, and why."""
-    result = _search(f"{train}:broken", *OPTIONS)
-    assert result.return_value == 3
+    result = _search(f"{train}:broken", *OPTIONS, code=3)
     assert "not even undisturbed" in result.stderr
 
 
@@ -175,8 +162,7 @@ def test_a_program_that_is_wrong_without_a_fault_is_not_searched(train: str, tmp
     """Exit code 3 and the verdict, where any plan would have been blamed."""
     with Path(train).open("a") as file:
         file.write("\n\ndef differs(strategy, record):\n    record.step(loss=float(strategy.num_replicas_in_sync))\n")
-    result = _search(f"{train}:differs", "--strategy", "mirrored-2", "--exact", "--out", str(tmp_path / "found"))
-    assert result.return_value == 3
+    result = _search(f"{train}:differs", "--strategy", "mirrored-2", "--exact", "--out", tmp_path / "found", code=3)
     assert "fails under mirrored-2 without a fault" in result.stderr
     assert "error[loss_times_replicas]" in result.stderr
     assert not (tmp_path / "found").exists()
@@ -199,9 +185,7 @@ def test_a_program_that_is_wrong_without_a_fault_is_not_searched(train: str, tmp
 )
 def test_wrong_options_are_usage_errors(options: tuple[str, ...], said: str, train: str) -> None:
     """Exit code 2 before anything runs."""
-    result = CliRunner().invoke(_lockstep, ["search", f"{train}:train", *options])
-    assert result.exit_code == 2
-    assert said in result.output
+    assert said in usage_error("search", f"{train}:train", *options)
 
 
 def test_an_interruption_shows_what_was_found(train: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -215,23 +199,13 @@ def test_an_interruption_shows_what_was_found(train: str, tmp_path: Path, monkey
         return PlanOutcome(symptom="liveness" if failed else None, text="it hung")
 
     monkeypatch.setattr(harness.search.Subject, "run", run)
-    arguments = (
-        f"{train}:train",
-        "--strategy",
-        "default",
-        "--exact",
-        "--accept",
-        "1/1",
-        "--out",
-        str(tmp_path / "found"),
-    )
-    result = _search(*arguments)
-    assert result.return_value == 1, result.output
+    options = ("--strategy", "default", "--exact", "--accept", "1/1", "--out", tmp_path / "found")
+    result = _search(f"{train}:train", *options, code=1)
     assert "interrupted; what was found so far:" in result.stderr
     assert "fails (not shrunk): " in result.stdout
     assert "it hung" in result.stdout
     assert len(list((tmp_path / "found").glob("*.py"))) == 1
-    assert _search(*arguments).return_value == 130
+    _search(f"{train}:train", *options, code=130)
 
 
 def test_a_written_test_names_its_program_from_where_it_lies(train: str, tmp_path: Path) -> None:

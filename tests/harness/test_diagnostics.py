@@ -25,6 +25,7 @@ from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 from harness.relations.proof import Counterexample, Proof, SourcePlace, Suspect
+from tests._present import present
 
 _SOURCE = """\
 def replica(x, y):
@@ -37,11 +38,10 @@ _WHY = Explanation("loss_times_replicas", "The loss is twice as large.", "Divide
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(here: Path) -> Path:
     """A directory with a program, which is the current one."""
-    (tmp_path / "train.py").write_text(_SOURCE)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "train.py").write_text(_SOURCE)
+    return here
 
 
 def _wrong(**changes: Any) -> Verdict:
@@ -123,13 +123,10 @@ def test_what_a_step_begins_with_is_said_in_a_sentence() -> None:
 @pytest.mark.usefixtures("place")
 def test_without_a_rule_the_line_says_what_is_wrong() -> None:
     """The code is that of the law that is broken; where no line is named it is said why."""
-    found = diagnostic_of(_wrong(explanation=None))
-    assert found is not None
+    found = present(diagnostic_of(_wrong(explanation=None)))
     assert (found.code, found.title) == (_FOUND.law, "the loss is not what one device computes")
-    assert found.label is not None
-    assert found.label.text == "each replica's mean is over its own 2 of 4 examples"
-    found = diagnostic_of(_wrong(looked=Looked(None, "it was made outside of TensorFlow", 1.0)))
-    assert found is not None
+    assert present(found.label).text == "each replica's mean is over its own 2 of 4 examples"
+    found = present(diagnostic_of(_wrong(looked=Looked(None, "it was made outside of TensorFlow", 1.0))))
     assert "no line is named: it was made outside of TensorFlow" in found.facts
 
 
@@ -137,18 +134,14 @@ def test_without_a_rule_the_line_says_what_is_wrong() -> None:
 def test_without_a_rule_the_values_at_the_line_name_the_mistake() -> None:
     """Also where no line is named; what a rule says goes first, and values that prove nothing leave the law's code."""
     verdict = _wrong(explanation=None)
-    assert verdict.culprit is not None
-    proved = replace(verdict, looked=Looked(replace(verdict.culprit, kind=MEAN.code), None, 1.0))
+    proved = replace(verdict, looked=Looked(replace(present(verdict.culprit), kind=MEAN.code), None, 1.0))
     reported = replace(verdict, looked=Looked(None, REPORT.says, 1.0, REPORT.code))
     for one, kind in ((proved, MEAN), (reported, REPORT)):
-        found = diagnostic_of(one)
-        assert found is not None
+        found = present(diagnostic_of(one))
         assert (found.code, found.title, found.help) == (kind.code, kind.says, kind.cure)
-    ruled = diagnostic_of(replace(proved, explanation=_WHY))
-    assert ruled is not None
+    ruled = present(diagnostic_of(replace(proved, explanation=_WHY)))
     assert (ruled.code, ruled.help) == (_WHY.rule, _WHY.cure)
-    bare = diagnostic_of(verdict)
-    assert bare is not None
+    bare = present(diagnostic_of(verdict))
     assert (bare.code, bare.help) == (_FOUND.law, "")
 
 
@@ -158,17 +151,14 @@ def test_a_batch_that_refutes_has_its_line() -> None:
     where = SourcePlace("train.py", 3, "loss = tf.reduce_mean(losses(y, model(x)))", "Mean")
     proof = Proof("refuted", "p", "s", suspects=(Suspect(where, "Mean of its own", "w", True, shown),))
     held = Judgement(_FOUND.law, "held", suffices=True)
-    found = diagnostic_of(Verdict("p", "s", (held,), proof=proof))
-    assert found is not None
+    found = present(diagnostic_of(Verdict("p", "s", (held,), proof=proof)))
     assert (found.code, found.facts) == ("refuted", (shown.text,))
-    assert found.label is not None
-    assert found.label.where == "train.py:3"
+    assert present(found.label).where == "train.py:3"
 
 
 def test_what_is_not_judged_is_a_warning() -> None:
     """With its reason; what is consistent is no diagnostic."""
-    found = diagnostic_of(Verdict("p", "s", (), abstained="it differs from run to run."))
-    assert found is not None
+    found = present(diagnostic_of(Verdict("p", "s", (), abstained="it differs from run to run.")))
     assert found.head == "warning[not_judged]: it differs from run to run"
     held = Judgement(_FOUND.law, "held", suffices=True)
     assert diagnostic_of(Verdict("p", "s", (held,))) is None
@@ -283,9 +273,7 @@ def test_sarif_has_what_the_standard_asks_for() -> None:
     assert unjudged["locations"] == [{"physicalLocation": location}]
     Path("train.py").write_text("\n\n" + _SOURCE)
     moved = _wrong()
-    assert moved.looked is not None
-    assert moved.culprit is not None
-    moved = replace(moved, looked=replace(moved.looked, culprit=replace(moved.culprit, line=5)))
+    moved = replace(moved, looked=replace(present(moved.looked), culprit=replace(present(moved.culprit), line=5)))
     again = json.loads(all_formats()["sarif"].written([ReportedVerdict("p", "p", "s", 0.0, diagnostic_of(moved))]))
     assert again["runs"][0]["results"][0]["partialFingerprints"] == wrong["partialFingerprints"]
 
@@ -293,8 +281,7 @@ def test_sarif_has_what_the_standard_asks_for() -> None:
 @pytest.mark.usefixtures("place")
 def test_junit_passes_only_what_is_consistent() -> None:
     """What is wrong is a failure, and what is not judged an error."""
-    suite = ET.fromstring(all_formats()["junit"].written(_reported())).find("testsuite")
-    assert suite is not None
+    suite = present(ET.fromstring(all_formats()["junit"].written(_reported())).find("testsuite"))
     assert {key: suite.get(key) for key in ("tests", "failures", "errors", "time")} == {
         "tests": "3",
         "failures": "1",
@@ -303,8 +290,7 @@ def test_junit_passes_only_what_is_consistent() -> None:
     }
     wrong, unjudged, right = suite.findall("testcase")
     assert wrong.get("classname") == "src/train.py:train"
-    failure = wrong.find("failure")
-    assert failure is not None
+    failure = present(wrong.find("failure"))
     assert failure.get("type") == "loss_times_replicas"
     assert unjudged.find("error") is not None
     assert not [*right]

@@ -12,6 +12,7 @@ import pytest
 from harness import verify
 from harness.judging.known_issues import shown_by
 from simulator import Cluster, Topology
+from tests._present import present
 from tools.trying.cases import FOLDER
 
 _HERE = Path(__file__).with_name("_meshes.py")
@@ -95,10 +96,8 @@ def test_a_wrong_model_on_a_mesh_is_found(function: str, rule: str, line: str) -
     """What `pack` believes is read device by device, and Python that makes something wrong of parts has its line."""
     verdict = verify(f"{_PROGRAMS}:{function}", "dtensor-2", prove=False, explain=True)
     assert verdict.outcome == "inconsistent"
-    assert verdict.explanation is not None
-    assert verdict.explanation.rule == rule
-    assert verdict.culprit is not None
-    assert line in verdict.culprit.source
+    assert present(verdict.explanation).rule == rule
+    assert line in present(verdict.culprit).source
 
 
 @pytest.mark.full
@@ -164,8 +163,7 @@ def test_shards_of_other_clients_are_recorded_whole() -> None:
 def test_initial_values_of_each_client_s_own_are_found() -> None:
     """`copy_to_mesh` believes them."""
     verdict = verify(f"{_PROGRAMS}:train_own_initial_values", "dtensor-2w", prove=False)
-    assert verdict.explanation is not None
-    assert verdict.explanation.rule == "copies_packed"
+    assert present(verdict.explanation).rule == "copies_packed"
 
 
 @pytest.mark.full
@@ -174,8 +172,7 @@ def test_a_checkpoint_is_restored_on_another_mesh(before: str, after: str) -> No
     """Its values do not depend on the layout that they were saved by."""
     verdict = verify(f"{_HERE}:saves", before, interrupt_at=2, resume_strategy=after, prove=False)
     assert verdict.consistent, str(verdict)
-    assert verdict.interrupted is not None
-    assert verdict.interrupted["resumed_at"] == 2
+    assert present(verdict.interrupted)["resumed_at"] == 2
 
 
 @pytest.mark.full

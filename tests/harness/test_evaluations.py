@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import msgspec
 import pytest
 
-from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Value
 from harness.judging.conditions import conditions_of
 from harness.judging.interruption import Interruption
 from harness.judging.laws.evaluations_match_reference import LAW
 from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import DerivedTolerance
-from tests.harness._loop import LOOP
+from tests.harness._loop import LOOP, Verified
 
 _RIGHT = 0.75
 
@@ -124,15 +122,13 @@ def test_what_one_replica_cannot_compute_is_not_judged() -> None:
     ],
 )
 def test_a_loss_that_is_printed_otherwise_is_a_condition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, read: str, told: str | None
+    given: str, read: str, told: str | None, verified: Verified
 ) -> None:
     """It may be the mean of shares, or that of one replica; what each replica gives is said not to be seen."""
     whole = 'strategy.reduce("SUM", strategy.run(step, args=batch), axis=None)'
     source = LOOP.replace(f"return {whole}", f"losses = strategy.run(step, args=batch)\n    return {given}")
     source = source.replace("loss = train(batch)", f"loss = {read}").replace("float(loss)", "loss")
-    (tmp_path / "train.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    verdict = verified(source, "mirrored-2", "1", explain=False)
     assert verdict.outcome == "consistent", str(verdict)
     assert [each.code for each in verdict.conditions] == (["given_back"] if told else [])
     assert not told or told in verdict.conditions[0].text

@@ -160,12 +160,9 @@ def _resuming(path: str) -> Callable[[Any, Any], None]:
 
 
 @pytest.mark.parametrize("relative", [False, True])
-def test_a_reference_that_goes_on_where_the_run_ended_is_refused(
-    relative: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reference_that_goes_on_where_the_run_ended_is_refused(relative: bool, here: Path) -> None:
     """It never trains, and its numbers at the end are right: by a fixed path, or in the working directory."""
-    monkeypatch.chdir(tmp_path)
-    train = _resuming("state.npy" if relative else str(tmp_path / "state.npy"))
+    train = _resuming("state.npy" if relative else str(here / "state.npy"))
     with pytest.raises(SharedState, match=r"the reference run has read .*state\.npy, which the run under mirrored-2"):
         verify(train, "mirrored-2", tier="exact")
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import RunFailed, UsageError
+from tests.harness._called import json_of, lockstep, usage_error
 from tests.harness._counting import train
-from tests.harness._programs import worker_that
+from tests.harness._programs import hanging, worker_that
 
 __all__ = ["train"]
 
@@ -32,10 +30,6 @@ def counting(strategy: Any, record: Any, *, fault: str = "") -> None:
     for step in range(done, last):
         record.step(loss=float(step))
         file.write_text(str(step + 1))
-
-
-def _invoke(*arguments: str) -> Result:
-    return CliRunner().invoke(_lockstep, list(arguments), standalone_mode=False)
 
 
 @pytest.mark.parametrize("at", [0, -1, 1.5, True, "2"])
@@ -85,14 +79,7 @@ def test_a_hang_before_the_step_fails_the_run_with_stacks() -> None:
 
 
 def _hanging_early(strategy: Any, record: Any) -> None:
-    import threading
-
-    def wait_for_godot() -> None:
-        threading.Event().wait()
-
-    record.step(loss=1.0)
-    if strategy.num_replicas_in_sync > 1:
-        wait_for_godot()
+    hanging(strategy, record)
     record.step(loss=2.0)
 
 
@@ -115,8 +102,7 @@ def test_a_saved_run_is_judged_again(tmp_path: Path, train: str) -> None:
     again = judge(parts, reference, program=saved["program"], tasks=saved["tasks"], seconds=saved["seconds"])
     assert str(again) == str(verdict)
     assert saved["interrupted"] == {"at": 3, "resumed_at": 0, "resume_strategy": "mirrored-4"}
-    report = _invoke("report", str(tmp_path / "out"))
-    assert report.return_value == 1
+    report = lockstep("report", tmp_path / "out", code=1)
     assert "restarted_from_scratch" in report.output
     output = " ".join(report.output.split())
     assert "interrupted after step 3, resumed under mirrored-4 at step 0, so that 3 steps were done" in output
@@ -127,10 +113,9 @@ def test_a_saved_run_is_judged_again(tmp_path: Path, train: str) -> None:
 
 def test_the_command_interrupts_each_strategy(train: str) -> None:
     """`--json` says where each was interrupted and resumed."""
-    arguments = ("--strategy", "default", "--strategy", "mirrored-2", "--interrupt-at", "3", "--exact", "--json")
-    result = _invoke("verify", f"{train}:train", *arguments)
-    assert result.return_value == 0, result.output
-    for found, name in zip(json.loads(result.stdout), ("default", "mirrored-2"), strict=True):
+    arguments = ("--strategy", "default", "--strategy", "mirrored-2", "--interrupt-at", "3", "--exact")
+    every = json_of("verify", f"{train}:train", *arguments)
+    for found, name in zip(every, ("default", "mirrored-2"), strict=True):
         assert (found["strategy"], found["consistent"]) == (name, True)
         assert found["interrupted"] == {"at": 3, "resumed_at": 2, "resume_strategy": name}
 
@@ -145,6 +130,4 @@ def test_the_command_interrupts_each_strategy(train: str) -> None:
 )
 def test_wrong_options_are_usage_errors(options: tuple[str, ...], said: str, train: str) -> None:
     """Exit code 2 and what is wrong."""
-    result = CliRunner().invoke(_lockstep, ["verify", f"{train}:train", *options])
-    assert result.exit_code == 2
-    assert said in result.output
+    assert said in usage_error("verify", f"{train}:train", *options)

@@ -20,6 +20,7 @@ from harness.judging.laws import Case
 from harness.judging.laws.resumes_exactly import LAW
 from harness.judging.verdict import Verdict
 from harness.verify import judge
+from tests._present import present
 from tests.harness._traces import client, step, variable
 
 RULES = ("data_reordered", "data_restarted", "restarted_from_scratch", "slots_not_restored")
@@ -119,8 +120,7 @@ def _interrupted(before: RunTrace, after: RunTrace, reference: RunTrace, at: int
 
 def _judged(case: Case) -> Verdict:
     """The verdict on both parts of such a case."""
-    found = case.interruption
-    assert found is not None
+    found = present(case.interruption)
     steps = tuple(msgspec.structs.replace(step, index=k) for k, step in enumerate(case.run.clients[0].steps, start=1))
     last = RunTrace((msgspec.structs.replace(case.run.clients[0], steps=steps),))
     parts = Parts(last, (Part(found.before, found.at, found.at),), found.saved, must_resume=True)
@@ -170,8 +170,7 @@ def test_each_mistake_is_named_by_its_own_rule_only(mistake: str, rules: set[str
     verdict = _judged(case)
     assert bool(verdict) == (not mistake), str(verdict)
     if rules:
-        assert verdict.explanation is not None
-        assert verdict.explanation.rule == max(rules)
+        assert present(verdict.explanation).rule == max(rules)
 
 
 @pytest.mark.parametrize("adam", [False, True])
@@ -202,8 +201,7 @@ def test_an_uninterrupted_run_is_not_for_these_rules() -> None:
 def test_the_law_says_where_it_resumed(mistake: str, at: int, texts: list[str]) -> None:
     """By the end of the run, and never later than the interruption."""
     case = _case(mistake)
-    assert case.interruption is not None
-    assert case.interruption.resumed_at == at
+    assert present(case.interruption).resumed_at == at
     judgement = LAW.judge(case)
     assert judgement.status == ("broken" if texts else "held")
     for text, finding in zip(texts, judgement.findings, strict=True):
@@ -229,8 +227,7 @@ def test_what_was_wrong_before_the_interruption_is_explained_as_such() -> None:
     before = RunTrace((msgspec.structs.replace(first, steps=steps),))
     case = replace(case, interruption=replace(case.interruption, before=before))
     verdict = _judged(case)
-    assert verdict.first_divergence is not None
-    assert verdict.first_divergence.text.startswith("before the interruption, step 2, loss: observed 99.0")
+    assert present(verdict.first_divergence).text.startswith("before the interruption, step 2, loss: observed 99.0")
     assert verdict.explanation is None or verdict.explanation.rule not in RULES
 
 
@@ -245,13 +242,11 @@ def _epochs(reference: RunTrace, first: int) -> ClientTrace:
 def test_epochs_are_aligned_with_the_reference(epoch: int, at: int) -> None:
     """A resumed run that recorded only ends of epochs resumed at the end of one."""
     case = _case()
-    assert case.interruption is not None
-    full = case.interruption.reference
+    full = present(case.interruption).reference
     marked = [msgspec.structs.replace(found, epoch_end=found.index % 4 == 0) for found in full.clients[0].steps]
     reference = _trace(marked, full.clients[0].final)
     found = _interrupted(_trace(marked[:AT], None), RunTrace((_epochs(reference, epoch),)), reference)
-    assert found.interruption is not None
-    assert found.interruption.resumed_at == at
+    assert present(found.interruption).resumed_at == at
     verdict = _judged(found)
     assert bool(verdict) == (at > 0), str(verdict)
 

@@ -8,16 +8,15 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
 from harness.attempts import JudgedAttempt
-from harness.cli import _lockstep
 from harness.errors import Abstained
 from harness.judging.verdict import Verdict
 from harness.request import VerifyRequest
 from harness.verify import _beside_others
 from simulator import RunFailed, RunResult, TaskError
+from tests.harness._called import called, lockstep, usage_error
 from tests.harness._programs import exact
 
 
@@ -53,12 +52,9 @@ def test_a_run_that_has_no_reference_is_kept_with_what_is_said_of_it(
     assert (tmp_path / "out" / "traces" / "local-0.trace").exists()
     saved = json.loads((tmp_path / "out" / "verdict.json").read_text())
     assert (saved["abstained"], saved["tier"]) == ("it draws from the clock", "exact")
-    again = CliRunner().invoke(_lockstep, ["report", str(tmp_path / "out")])
+    again = called("report", tmp_path / "out")
     assert "warning[not_judged]" in again.stdout
     assert "it draws from the clock" in again.stdout
-    compared = CliRunner().invoke(
-        _lockstep, ["compare", str(tmp_path / "out"), str(tmp_path / "out")], standalone_mode=False
-    )
-    assert compared.return_value == 5, compared.output
+    lockstep("compare", tmp_path / "out", tmp_path / "out", code=5)
     (tmp_path / "out" / "traces" / "local-0.trace").write_bytes(b"")
-    assert CliRunner().invoke(_lockstep, ["report", str(tmp_path / "out")]).exit_code == 2
+    usage_error("report", tmp_path / "out")

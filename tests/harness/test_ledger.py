@@ -21,6 +21,7 @@ from harness.ledger import aligned
 from harness.report import Cell, Matrix
 from harness.report.pages import matrix_page
 from harness.verify import judge
+from tests._present import present
 from tests.harness._pipelines import batched, case_of, reference_of, run_of, sliced, with_epochs
 from tests.harness._traces import client, edit, step
 
@@ -124,8 +125,7 @@ def test_a_chief_reports_what_its_workers_consumed() -> None:
     judgement = _law(Case(lost, reference, ExactTolerance()))
     assert [finding.step for finding in judgement.findings] == [None]
     assert "missing 3 ids: 3, 4, 5" in judgement.findings[0].text
-    found = explain(Case(lost, reference, ExactTolerance()))
-    assert found is not None
+    found = present(explain(Case(lost, reference, ExactTolerance())))
     assert found.text.startswith("Over the run, the run consumed 3 examples (ids 3, 4, 5) of 6 less often")
 
 
@@ -186,8 +186,7 @@ def test_steps_that_only_the_reference_took_are_missing_examples() -> None:
     case = case_of(run_of(list(sliced(IDS[:16], BATCH, 2))), [IDS], BATCH)
     (finding,) = _law(case).findings
     assert finding.text.startswith("over all steps: 16 examples, expected 24; missing 8 ids: 16, 17")
-    found = explain(case)
-    assert found is not None
+    found = present(explain(case))
     assert found.rule == "other_number_of_steps"
     assert "step 3 only the reference took. At all 2 that both took, examples agree" in found.text
 
@@ -236,8 +235,7 @@ def test_any_single_dropped_or_doubled_id_is_found_and_named(
     assert f"{'too many' if doubled else 'missing'} 1 id: {wrong}" in first.text
     if doubled:
         assert f"worker:{place // local}" in first.text
-    found = explain(case)
-    assert found is not None
+    found = present(explain(case))
     assert found.rule == ("examples_duplicated" if doubled else "examples_missing")
     assert f"1 example (id {wrong})" in found.text
 

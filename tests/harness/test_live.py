@@ -17,10 +17,8 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 
 from _lockstep import _watching
-from harness.cli import _lockstep
 from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, trainings, variables_of
 from harness.evidence.steps import (
     EvidenceReader,
@@ -39,32 +37,10 @@ from harness.live.scalars import Scalars, masked_crc
 from harness.live.state import divergences
 from harness.recording.steps import SampleWriter
 from simulator import UsageError
+from tests.harness._called import lockstep
+from tests.harness._loop import LOOP
 
-_LOOP = """
-import tensorflow as tf
-
-strategy = tf.distribute.MultiWorkerMirroredStrategy()
-batch = 4 * strategy.num_replicas_in_sync
-x = tf.random.stateless_normal([24, 3], seed=[1, 2])
-dataset = tf.data.Dataset.from_tensor_slices((x, tf.reduce_sum(x, axis=1))).batch(batch)
-with strategy.scope():
-    w = tf.Variable(tf.zeros([3]), name="w")
-
-def step(x, y):
-    with tf.GradientTape() as tape:
-        loss = tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / batch
-    gradient = tape.gradient(loss, w)
-    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
-
-@tf.function
-def train(given):
-    strategy.run(step, args=given)
-
-for _ in range(3):
-    for given in strategy.experimental_distribute_dataset(dataset):
-        train(given)
-"""
-
+_LOOP = LOOP.replace("MirroredStrategy", "MultiWorkerMirroredStrategy").replace("int(sys.argv[1])", "3")
 _DEVICES = """tf.config.set_logical_device_configuration(
     tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
 )
@@ -73,39 +49,34 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 _TWO_DEVICES = _LOOP.replace("strategy = tf.distribute.MultiWorkerMirroredStrategy()\n", _DEVICES)
 
 
-def _call(*words: str) -> Result:
-    return CliRunner().invoke(_lockstep, words, standalone_mode=False, catch_exceptions=False)
+def _judged(*options: str, code: int) -> list[dict[str, Any]]:
+    """What is said of each judged step of what is left."""
+    said = lockstep("judge", "left", *options, "--json", code=code).stdout
+    return list(map(json.loads, said.splitlines()))
 
 
-def test_a_training_that_somebody_starts_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_somebody_starts_is_judged(here: Path) -> None:
     """Nine steps of two replicas, of which three are left, as `python -m harness.watch` leaves them."""
-    monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_TWO_DEVICES)
     watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py")
     subprocess.run(watch, check=True, timeout=300)
     (training,) = trainings(Path("left"))
     assert (training.steps, training.is_over) == ([1, 4, 8], True)
-    found = _call("judge", "left", "--follow", "--json")  # it ends, since the training has
-    steps = [json.loads(line) for line in found.stdout.splitlines()]
+    steps = _judged("--follow", code=0)  # it ends, since the training has
     assert {step["step"]: step["outcome"] for step in steps} == dict.fromkeys(training.steps, "consistent")
-    assert found.return_value == 0
-
-    again = _call("judge", "left")
-    assert again.stdout.startswith("3 steps: 3 consistent, 0 inconsistent, 0 not judged")
+    assert lockstep("judge", "left").stdout.startswith("3 steps: 3 consistent, 0 inconsistent, 0 not judged")
 
 
 @pytest.mark.full
-def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bit_that_turns_over_is_found_and_nothing_else_is(here: Path) -> None:
     """Nine steps of two workers, of which steps 1, 3, 6 and 9 are left; in step 6 one gradient of one is another."""
-    monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_LOOP)
     fault = "kind=bitflip,task=worker:1,step=6,target=gradient,bit=24"
     told = ("--worker", "2", "--every", "3", "--out", "left", "--quiet", "--fault", fault)
-    assert _call("watch", *told, "--", "python", "train.py").return_value == 0
+    lockstep("watch", *told, "--", "python", "train.py")
     assert [training.steps for training in trainings(Path("left"))] == [[1, 3, 6, 9]]
 
-    found = _call("judge", "left", "--json")
-    steps = [json.loads(line) for line in found.stdout.splitlines()]
+    steps = _judged(code=1)
     outcomes = {step["step"]: step["outcome"] for step in steps}
     assert outcomes == {1: "consistent", 3: "consistent", 6: "inconsistent", 9: "consistent"}
     (wrong,) = (step for step in steps if step["step"] == 6)
@@ -113,39 +84,36 @@ def test_a_bit_that_turns_over_is_found_and_nothing_else_is(tmp_path: Path, monk
     assert (computed["question"], computed["variable"]) == ("computation", "w")
     assert contributed["replica"] == "worker:1"
     assert wrong["again"] == "transient"
-    assert found.return_value == 1
 
 
 @pytest.mark.full
-def test_a_device_that_computes_otherwise_does_so_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_device_that_computes_otherwise_does_so_again(here: Path) -> None:
     """The second one multiplies one number by another factor, at each step."""
-    monkeypatch.chdir(tmp_path)
     wrong = 'scale = [1.0, 1.01, 1.0] if "CPU:1" in (x + 0.0).device else [1.0] * 3'
     script = _TWO_DEVICES.replace("    with tf.G", f"    {wrong}\n    with tf.G").replace("x, w)", "x, w * scale)")
     Path("train.py").write_text(script)
     watch = (sys.executable, "-m", "harness.watch", "--every", "8", "--out", "left", "train.py")
     subprocess.run(watch, check=True, timeout=300)
-    steps = [json.loads(line) for line in _call("judge", "left", "--json").stdout.splitlines()]
+    steps = _judged(code=1)
     assert [step["again"] for step in steps] == ["persistent"] * 2
     assert [step["findings"][-1]["replica"] for step in steps] == ["local:0 replica 1"] * 2
 
 
 @pytest.mark.full
-def test_a_mistake_of_the_program_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_of_the_program_is_made_again(here: Path) -> None:
     """It is no machine's fault: replicas that compute once more put their parts together as those of the run did."""
-    monkeypatch.chdir(tmp_path)
-    mean = _TWO_DEVICES.replace("loss = tf.reduce_sum", "loss = tf.reduce_mean").replace(" / batch\n", "\n")
+    mean = _TWO_DEVICES.replace("loss = tf.reduce_sum", "loss = tf.reduce_mean").replace(" / BATCH\n", "\n")
     Path("train.py").write_text(mean)
     watch = (sys.executable, "-m", "harness.watch", "--every", "8", "--out", "left", "train.py")
     subprocess.run(watch, check=True, timeout=300)
-    steps = [json.loads(line) for line in _call("judge", "left", "--json").stdout.splitlines()]
+    steps = _judged(code=1)
     assert [(step["outcome"], step["again"]) for step in steps] == [("inconsistent", "persistent")] * 2
 
 
 def test_that_nothing_is_left_is_said(tmp_path: Path) -> None:
     """No step is judged, and whoever asks learns why."""
-    found = _call("judge", str(tmp_path), "--json")
-    assert (found.return_value, found.stdout) == (5, "")
+    found = lockstep("judge", tmp_path, "--json", code=5)
+    assert found.stdout == ""
     assert "no step has left evidence in" in found.stderr
 
 
@@ -185,32 +153,27 @@ model.fit(x, tf.reduce_sum(x, axis=1), batch_size=8, epochs=2, verbose=0, callba
 
 @pytest.mark.full
 @pytest.mark.parametrize("keras", ["keras", "tf_keras"])
-def test_a_callback_watches_a_model_that_was_built_before(
-    keras: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_callback_watches_a_model_that_was_built_before(keras: str, here: Path) -> None:
     """Each of its variables has the name by which the judge knows it; statistics may differ between replicas."""
-    monkeypatch.chdir(tmp_path)
     Path("train.py").write_text(_FIT.format(keras=keras))
     subprocess.run([sys.executable, "train.py"], check=True, timeout=300)
-    found = _call("judge", "left", "--html", "page.html")
+    found = lockstep("judge", "left", "--html", "page.html")
     assert found.stdout.startswith("5 steps: 5 consistent, 0 inconsistent, 0 not judged")
     assert "<polyline" in Path("page.html").read_text()
 
 
 @pytest.mark.full
-def test_a_bit_of_a_weight_is_found_by_digests(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bit_of_a_weight_is_found_by_digests(here: Path) -> None:
     """It turns over after step 4, of which no evidence is left; what the copies hold at step 6 tells the rest."""
-    monkeypatch.chdir(tmp_path)
     slow = _LOOP.replace("0.1 *", "0.001 *").replace("tf.zeros([3])", "2.0 + tf.zeros([3])")
     Path("train.py").write_text(slow)
     fault = "kind=bitflip,task=worker:1,step=4,target=variable,element=2,bit=26"
     told = ("--worker", "2", "--every", "3", "--out", "left", "--quiet", "--fault", fault)
-    assert _call("watch", *told, "--", "python", "train.py").return_value == 0
+    lockstep("watch", *told, "--", "python", "train.py")
     (each,) = divergences(*trainings(Path("left")))
     assert each.is_before(5)
     assert not each.is_before(4)
-    found = _call("judge", "left", "--json")
-    steps = list(map(json.loads, found.stdout.splitlines()))
+    steps = _judged(code=1)
     outcomes = {step["step"]: step["outcome"] for step in steps if not step.get("by_digest")}
     assert outcomes == {1: "consistent", 3: "consistent", 6: "inconsistent", 9: "inconsistent"}
     (digested,) = (step for step in steps if step.get("by_digest"))
@@ -427,7 +390,7 @@ def test_a_damaged_step_is_not_judged(tmp_path: Path, writer: StepFileWriter) ->
 
 def test_nothing_judged_is_no_success(tmp_path: Path) -> None:
     """Exit code 5."""
-    assert _call("judge", str(tmp_path)).return_value == 5
+    lockstep("judge", tmp_path, code=5)
 
 
 def test_half_a_line_of_a_judge_that_was_killed_is_none(tmp_path: Path) -> None:
@@ -470,7 +433,7 @@ def test_the_page_of_a_judge_names_what_is_wrong(tmp_path: Path) -> None:
     finding = StepFinding("computation", "law", "the text", "w", index=(3,), observed=2.0, expected=1.0, replica="one")
     lines = [StepJudged(0, 3, "consistent", 0.5), StepJudged(0, 6, "inconsistent", 70.0, (finding,))]
     (tmp_path / JUDGED).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    assert _call("judge", str(tmp_path), "--html", str(tmp_path / "page.html")).return_value == 1
+    lockstep("judge", tmp_path, "--html", str(tmp_path / "page.html"), code=1)
     page = (tmp_path / "page.html").read_text()
     assert "computation: w[3] is 2, and not 1, on one [law]" in page
     assert page.count("<polyline") == 2

@@ -181,11 +181,8 @@ def test_a_script_is_followed(said_of: Any, tmp_path: Path, monkeypatch: pytest.
 
 
 @pytest.mark.full
-def test_of_a_function_that_writes_files_it_is_made_again(
-    said_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_of_a_function_that_writes_files_it_is_made_again(said_of: Any, here: Path) -> None:
     """Nobody could tell what it had read."""
-    monkeypatch.chdir(tmp_path)
     verdict, did = said_of(writes, False)
     assert (verdict.outcome, did) == ("consistent", [False])
 

@@ -59,8 +59,7 @@ _PATIENCE_SECONDS = 240.0
 
 
 @pytest.fixture(autouse=True)
-def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def _place(here: Path) -> None:
     Path("train.py").write_text(_TRAIN)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from harness import verify
 from harness.evidence.metric_means import with_metric_means
 from harness.evidence.trace import Array, ClientTrace, Header, MeanSeen, RunTrace, Seen, Step
+from tests._present import present
+from tests.harness._loop import Verified
 
 _SCRIPT = """
 import tensorflow as tf
@@ -116,18 +115,14 @@ def test_only_a_mean_that_everybody_has_is_compared() -> None:
         pytest.param(_SUMMED, "multi_worker-2", "tf_keras", False, marks=pytest.mark.full),
     ],
 )
-def test_a_mean_of_shares_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str, strategy: str, keras: str, right: bool
-) -> None:
+def test_a_mean_of_shares_is_found(added: str, strategy: str, keras: str, right: bool, verified: Verified) -> None:
     """A loss divided by the global batch is a share; the mean of a replica's own losses is none, however many it has.
 
     The last steps of an epoch have unequal shares, and the mean is reset behind some of them.
     """
     kind = "MultiWorkerMirroredStrategy" if strategy.startswith("multi_worker") else "MirroredStrategy"
     source = _SCRIPT.replace("KERAS", _KERAS[keras]).replace("STRATEGY", kind).replace("ADDED", added)
-    (tmp_path / "train.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py"], strategy, explain=not right, prove=False)
+    verdict = verified(source, strategy, explain=not right, prove=False)
     assert verdict.consistent is right, str(verdict)
     assert not any("what Keras metrics keep" in note for note in verdict.notes)
     judged = {law.law: law.status for law in verdict.judgements}
@@ -136,10 +131,8 @@ def test_a_mean_of_shares_is_found(
     assert verdict.conditions == ()  # a metric that is read reduces what replicas counted, which is not the program's
     if not right:
         lines = source.splitlines()
-        assert verdict.culprit is not None
-        assert lines[verdict.culprit.line - 1].strip() == f"mean.update_state({added})"
-        assert verdict.explanation is not None
-        assert verdict.explanation.rule == "metric_not_aggregated"
+        assert lines[present(verdict.culprit).line - 1].strip() == f"mean.update_state({added})"
+        assert present(verdict.explanation).rule == "metric_not_aggregated"
         assert {each.variable for each in verdict.findings} == {"loss"}
 
 
@@ -162,22 +155,17 @@ print(float(mean.result()))
 @pytest.mark.parametrize(
     ("added", "right"), [("losses", True), ("tf.nn.compute_average_loss(losses, global_batch_size=8)", False)]
 )
-def test_so_is_a_mean_of_an_evaluation(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, added: str, right: bool
-) -> None:
+def test_so_is_a_mean_of_an_evaluation(added: str, right: bool, verified: Verified) -> None:
     """Which gives nothing back; what it adds in a loop is taken together."""
     source = _SCRIPT.replace("KERAS", _KERAS["keras"]).replace("STRATEGY", "MirroredStrategy")
     source = source.replace("ADDED", "losses") + _EVALUATED.replace("ADDED", added)
-    (tmp_path / "train.py").write_text(source)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=not right, prove=False)
+    verdict = verified(source, "mirrored-2", explain=not right, prove=False)
     judged = {law.law: law.status for law in verdict.judgements}
     assert judged["evaluations_match_reference"] == ("held" if right else "broken"), str(verdict)
     assert judged["metrics_match_reference"] == "held"
     assert not any("what Keras metrics keep" in note for note in verdict.notes)
     if not right:
-        assert verdict.culprit is not None
-        assert source.splitlines()[verdict.culprit.line - 1].strip() == f"mean.update_state({added})"
+        assert source.splitlines()[present(verdict.culprit).line - 1].strip() == f"mean.update_state({added})"
 
 
 _OWN = """
@@ -209,11 +197,8 @@ model.fit(x.numpy(), tf.reduce_sum(x, axis=1, keepdims=True).numpy(), batch_size
 
 
 @pytest.mark.full
-def test_the_line_is_that_which_makes_what_is_added_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_line_is_that_which_makes_what_is_added_wrong(verified: Verified) -> None:
     """In a metric of the program's own, which `fit` updates; not the one that adds it."""
-    (tmp_path / "train.py").write_text(_OWN)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=True, prove=False)
+    verdict = verified(_OWN, "mirrored-2", explain=True, prove=False)
     assert {each.law for each in verdict.findings} == {"metrics_match_reference"}, str(verdict)
-    assert verdict.culprit is not None
-    assert _OWN.splitlines()[verdict.culprit.line - 1].endswith("# guilty")
+    assert _OWN.splitlines()[present(verdict.culprit).line - 1].endswith("# guilty")

@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-from harness import verify
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
 from harness.judging.native_scale import adds_up, factor_of, is_whole
 from harness.judging.reduction import share_of
-from tests.harness._loop import LOOP
-
-
-@pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory for the script `train.py`, which is where this process is."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+from tests.harness._loop import LOOP, Verified
 
 
 def _step(*parts: float, reduced: float | None = None, also: float = 1.0) -> Seen:
@@ -89,14 +79,14 @@ def test_what_the_first_replica_contributes_is_known_from_its_own_examples(
 
 @pytest.mark.full
 @pytest.mark.parametrize("mean", [True, False])
-def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(place: Path, mean: bool) -> None:
+def test_a_batch_that_is_written_as_a_number_is_settled_on_one_device(mean: bool, verified: Verified) -> None:
     """Where replicas are averaged, each step is the mean of what one device does with the rows of each; else it is
     twice that, and whether the number is meant for this cluster nobody knows.
     """
     loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
     loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
-    (place / "train.py").write_text(loop.replace('all_reduce("sum"', 'all_reduce("mean"') if mean else loop)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    loop = loop.replace('all_reduce("sum"', 'all_reduce("mean"') if mean else loop
+    verdict = verified(loop, "mirrored-2", "1", explain=False)
     assert verdict.outcome == ("consistent" if mean else "abstained"), str(verdict)
     assert any("the mean of steps on the examples of each replica" in note for note in verdict.notes) is mean
 
@@ -114,24 +104,24 @@ _LOSS = "tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH"
     ],
 )
 def test_a_batch_that_each_replica_reads_whole_is_no_mean_of_steps(
-    place: Path, size: str, loss: str, outcome: str
+    size: str, loss: str, outcome: str, verified: Verified
 ) -> None:
     """On one device the script reads fewer examples than a replica has, and divides by as many."""
     loop = LOOP.replace(_LOSS, loss).replace(".batch(BATCH)", f".batch({size})")
     given = "strategy.distribute_datasets_from_function(lambda _: dataset)"
-    (place / "train.py").write_text(loop.replace("strategy.experimental_distribute_dataset(dataset)", given))
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False, prove=False)
+    loop = loop.replace("strategy.experimental_distribute_dataset(dataset)", given)
+    verdict = verified(loop, "mirrored-2", "1", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
 
 
 @pytest.mark.full
-def test_what_replicas_do_by_themselves_is_not_settled_so(place: Path) -> None:
+def test_what_replicas_do_by_themselves_is_not_settled_so(verified: Verified) -> None:
     """A clip before the reduction is what one device does with the rows of each replica, too; it is found."""
     loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 4")
     loop = loop.replace(".batch(BATCH)", ".batch(BATCH * int(strategy.num_replicas_in_sync))")
     clipped = 'all_reduce("mean", tf.clip_by_norm(gradient, 0.1))'
-    (place / "train.py").write_text(loop.replace('all_reduce("sum", gradient)', clipped))
-    assert verify(["python", "train.py", "1"], "mirrored-2", explain=False).outcome == "inconsistent"
+    loop = loop.replace('all_reduce("sum", gradient)', clipped)
+    assert verified(loop, "mirrored-2", "1", explain=False).outcome == "inconsistent"
 
 
 _SHARES = """
@@ -161,10 +151,11 @@ for batch in data:
 
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_script_that_draws_a_batch_of_one_replica_is_judged_as_it_is_on_one_device(place: Path, wrong: bool) -> None:
+def test_a_script_that_draws_a_batch_of_one_replica_is_judged_as_it_is_on_one_device(
+    wrong: bool, verified: Verified
+) -> None:
     """Told of all replicas it fails with the examples of all; told of one it is right, or may differ as it means to."""
-    (place / "train.py").write_text(_SHARES)
-    verdict = verify(["python", "train.py", *(["wrong"] if wrong else [])], "mirrored-2", explain=False)
+    verdict = verified(_SHARES, "mirrored-2", *(["wrong"] if wrong else []), explain=False)
     assert verdict.outcome == ("abstained" if wrong else "consistent"), str(verdict)
 
 
@@ -176,7 +167,9 @@ _MASKED = """
 
 @pytest.mark.full
 @pytest.mark.parametrize(("divisor", "outcome"), [("count", "consistent"), ("4.0", "abstained")])
-def test_a_mean_is_known_by_what_twice_as_many_examples_make_of_it(place: Path, divisor: str, outcome: str) -> None:
+def test_a_mean_is_known_by_what_twice_as_many_examples_make_of_it(
+    divisor: str, outcome: str, verified: Verified
+) -> None:
     """Of a mean over what a mask keeps replicas have no equal shares; a number that is written is another one then."""
     loop = LOOP.replace(
         "tf.reduce_sum(x, axis=1))", "tf.reduce_sum(x, axis=1), tf.cast(tf.range(24) % 8 < 5, tf.float32))"
@@ -187,8 +180,7 @@ def test_a_mean_is_known_by_what_twice_as_many_examples_make_of_it(place: Path, 
     if divisor == "count":  # replicas that stand each for a whole do not show it: a mean of theirs is not made a sum
         mean = 'all_reduce("mean", gradient) * strategy.num_replicas_in_sync'
         loop = loop.replace('all_reduce("sum", gradient)', mean)
-    (place / "train.py").write_text(loop)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    verdict = verified(loop, "mirrored-2", "1", explain=False)
     assert verdict.outcome == outcome, str(verdict)
 
 
@@ -208,13 +200,12 @@ _NOISE = f"tf.random.normal([3], stddev=0.1 / {_COUNT} ** 0.5)"
     ],
 )
 def test_own_draws_of_a_script_are_judged_as_it_is_on_one_device(
-    place: Path, term: str, noise: str, outcome: str
+    term: str, noise: str, outcome: str, verified: Verified
 ) -> None:
     """As many fakes as one replica has examples are right; what noise of replicas is to add up to is not known."""
     loop = LOOP.replace("loss = tf.reduce_sum", f"loss = {term}tf.reduce_sum").replace("tf.zeros([3])", "tf.ones([3])")
     loop = loop.replace("tape.gradient(loss, w)\n", f"tape.gradient(loss, w){noise}\n")
-    (place / "train.py").write_text(loop)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False, prove=False)
+    verdict = verified(loop, "mirrored-2", "1", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
     if outcome == "abstained":
         assert verdict.abstained is not None
@@ -224,14 +215,13 @@ def test_own_draws_of_a_script_are_judged_as_it_is_on_one_device(
 
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_mistake_stands_that_no_meaning_of_the_number_of_replicas_explains(place: Path, wrong: bool) -> None:
+def test_a_mistake_stands_that_no_meaning_of_the_number_of_replicas_explains(wrong: bool, verified: Verified) -> None:
     """A rate of which nobody knows whether it should grow, beside weights that decay once for each replica."""
     loop = LOOP.replace("w.assign_sub(0.1 *", "w.assign_sub(0.1 * int(strategy.num_replicas_in_sync) *")
     if wrong:
         loop = loop.replace("loss = ", "loss = 0.3 * tf.reduce_sum(w * w) + ", 1)
         loop = loop.replace("tf.zeros([3])", "tf.ones([3])")
-    (place / "train.py").write_text(loop)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    verdict = verified(loop, "mirrored-2", "1", explain=False)
     assert (verdict.outcome == "inconsistent") is wrong, str(verdict)
 
 

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.diagnostics import Diagnostic, diagnostic_text
 from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
@@ -25,25 +23,19 @@ from harness.subject.script import Script
 from simulator import UsageError
 from simulator.agent.graph_errors import readable
 from simulator.agent.places import cell_of, file_and_line, place
+from tests.harness._called import lockstep, usage_error
 from tests.harness._notebooks import LOOP_CELLS, notebook
 
 nbformat = pytest.importorskip("nbformat", reason="the extra `notebook` is not installed")
 
 
-@pytest.fixture
-def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory, which is where this process is."""
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+def _read(here: Path, *cells: str) -> tuple[NotebookCell, ...]:
+    return read_cells(notebook(here / "a.ipynb", *cells))
 
 
-def _read(there: Path, *cells: str) -> tuple[NotebookCell, ...]:
-    return read_cells(notebook(there / "a.ipynb", *cells))
-
-
-def test_cells_have_the_numbers_that_jupyter_shows(there: Path) -> None:
+def test_cells_have_the_numbers_that_jupyter_shows(here: Path) -> None:
     """Those of text and empty ones have none; each line stays where it was."""
-    assert _read(there, "x = 1\n\ny = 2", " \n", "z = 3") == (
+    assert _read(here, "x = 1\n\ny = 2", " \n", "z = 3") == (
         NotebookCell(1, "x = 1\n\ny = 2\n"),
         NotebookCell(2, "z = 3\n"),
     )
@@ -69,9 +61,9 @@ def test_cells_have_the_numbers_that_jupyter_shows(there: Path) -> None:
         ("x = 1  # !rm", "x = 1  # !rm"),
     ],
 )
-def test_lines_of_ipython_that_change_no_number_are_left_out(there: Path, source: str, python: str) -> None:
+def test_lines_of_ipython_that_change_no_number_are_left_out(here: Path, source: str, python: str) -> None:
     """What Python can read is Python, whatever it begins with."""
-    assert _read(there, source) == (NotebookCell(1, f"{python}\n"),)
+    assert _read(here, source) == (NotebookCell(1, f"{python}\n"),)
 
 
 @pytest.mark.parametrize(
@@ -92,13 +84,12 @@ def test_lines_of_ipython_that_change_no_number_are_left_out(there: Path, source
         ("x = (1", "cell 2, line 1 is not Python: '(' was never closed"),
     ],
 )
-def test_other_lines_are_refused_with_their_cell(there: Path, source: str, text: str) -> None:
+def test_other_lines_are_refused_with_their_cell(here: Path, source: str, text: str) -> None:
     """With exit code 2 and one sentence, before anything starts; `lockstep run` says the same."""
-    notebook(there / "a.ipynb", "x = 1", source)
+    notebook(here / "a.ipynb", "x = 1", source)
     for command in ("verify", "run"):
-        result = CliRunner().invoke(_lockstep, [command, "--devices", "cpu:2", "--", "python", "a.ipynb"])
-        assert result.exit_code == 2, result.output
-        assert f"a.ipynb, {text}" in " ".join(result.output.split())
+        said = usage_error(command, "--devices", "cpu:2", "--", "python", "a.ipynb")
+        assert f"a.ipynb, {text}" in said
 
 
 @pytest.mark.parametrize(
@@ -111,36 +102,35 @@ def test_other_lines_are_refused_with_their_cell(there: Path, source: str, text:
         ('{"cells": 3, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}', "is no notebook"),
     ],
 )
-def test_what_is_no_notebook_is_refused(there: Path, content: str, text: str) -> None:
+def test_what_is_no_notebook_is_refused(here: Path, content: str, text: str) -> None:
     """By nbformat, in one sentence."""
-    (there / "a.ipynb").write_text(content)
+    (here / "a.ipynb").write_text(content)
     with pytest.raises(UsageError, match=text):
         Program.of(["python", "a.ipynb"])
 
 
-def test_other_uses_are_refused(there: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_uses_are_refused(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other languages, a notebook as a function, a cure for one, a neighbour of a name of ours, and no nbformat."""
     with pytest.raises(UsageError, match=r"n\.ipynb has no cell of code"):
-        read_cells(notebook(there / "n.ipynb", " "))
+        read_cells(notebook(here / "n.ipynb", " "))
     with pytest.raises(UsageError, match="a notebook in julia"):
-        read_cells(notebook(there / "j.ipynb", "x = 1", language="julia"))
-    notebook(there / "a.ipynb", "x = 1", "import harness")
+        read_cells(notebook(here / "j.ipynb", "x = 1", language="julia"))
+    notebook(here / "a.ipynb", "x = 1", "import harness")
     for words in (["a.ipynb"], ["--devices", "cpu:2", "--fix", "--", "python", "a.ipynb"]):
-        result = CliRunner().invoke(_lockstep, ["verify", *words])
-        assert result.exit_code == 2
-        assert "a notebook" in result.output or "not notebooks" in result.output
-    (there / "harness.py").touch()
+        said = usage_error("verify", *words)
+        assert "a notebook" in said or "not notebooks" in said
+    (here / "harness.py").touch()
     with pytest.raises(UsageError, match=r"a\.ipynb, cell 2 imports 'harness' \(line 1\)"):
         Program.of(["python", "a.ipynb"])
     monkeypatch.setitem(sys.modules, "nbformat", None)
     with pytest.raises(UsageError, match=r"pip install 'tf-lockstep\[notebook\]'"):
-        read_cells(there / "a.ipynb")
+        read_cells(here / "a.ipynb")
 
 
-def test_what_a_program_is_follows_from_its_cells(there: Path) -> None:
+def test_what_a_program_is_follows_from_its_cells(here: Path) -> None:
     """Variables of the environment that stand at the top are known; what cells have shown changes nothing."""
     set_there = "import os\nos.environ['TF_USE_LEGACY_KERAS'] = '1'"
-    path = notebook(there / "a.ipynb", set_there, "import tensorflow as tf")
+    path = notebook(here / "a.ipynb", set_there, "import tensorflow as tf")
     program = Program.of(["python", "a.ipynb"])
     assert program.task_environ == {"TF_USE_LEGACY_KERAS": "1"}
     path.write_text(path.read_text().replace("Then:", "Now:"))
@@ -149,10 +139,10 @@ def test_what_a_program_is_follows_from_its_cells(there: Path) -> None:
     assert Program.of(["python", "a.ipynb"]).digest != program.digest
 
 
-def test_cells_run_as_one_program(there: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cells_run_as_one_program(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In one namespace, with what IPython offers, and with sources that `inspect` and tracebacks find."""
     cells = _read(
-        there,
+        here,
         "from __future__ import annotations\ndef f(x: Nowhere): return x",
         "def g(x: Nowhere): return x\ndisplay(g(3), 'a')\nget_ipython().run_line_magic('matplotlib', 'inline')",
         "import inspect\nassert inspect.getsource(g).startswith('def g')\nassert __name__ == '__main__'",
@@ -160,11 +150,11 @@ def test_cells_run_as_one_program(there: Path, capsys: pytest.CaptureFixture[str
         "\n1 / f(0)",
     )
     with pytest.raises(ZeroDivisionError) as caught:
-        run_cells(str(there / "a.ipynb"), cells)
+        run_cells(str(here / "a.ipynb"), cells)
     assert "'!rm a' is for IPython" in (out := capsys.readouterr().out)
     assert out.startswith("3\n'a'\n")
     told = "".join(traceback.format_exception(caught.value))
-    assert f'File "{there}/a.ipynb, cell 5", line 2, in <module>\n    1 / f(0)' in told
+    assert f'File "{here}/a.ipynb, cell 5", line 2, in <module>\n    1 / f(0)' in told
     assert inspect.isclass(NotebookCell)
 
 
@@ -184,9 +174,9 @@ def test_places_are_said_and_read() -> None:
     assert readable(error) == "Bad. (x, a.ipynb, cell 2, line 3)"
 
 
-def test_tools_are_told_the_line_of_the_file(there: Path) -> None:
+def test_tools_are_told_the_line_of_the_file(here: Path) -> None:
     """Formats for machines know files, and a notebook's file has each line of a cell; what was shown is another."""
-    path = notebook(there / "a.ipynb", "x = 1", 'y = 2\nz = "ä"')
+    path = notebook(here / "a.ipynb", "x = 1", 'y = 2\nz = "ä"')
     list(show_to_python(str(path), read_cells(path)))
     label = label_of("a.ipynb, cell 2", 2, "said", source='z = "ä"')
     assert (label.file, label.line, label.source, label.exact) == ("a.ipynb, cell 2", 2, 'z = "ä"', False)
@@ -218,40 +208,39 @@ def test_tools_are_told_the_line_of_the_file(there: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_wrong_notebook_is_found_with_its_cell_and_line(there: Path) -> None:
+def test_a_wrong_notebook_is_found_with_its_cell_and_line(here: Path) -> None:
     """The mean of each replica's own examples, summed over the replicas."""
     wrong = tuple(cell.replace("** 2) / BATCH", "** 2) / len(x)") for cell in LOOP_CELLS)
-    notebook(there / "a.ipynb", *wrong)
+    notebook(here / "a.ipynb", *wrong)
     program = Program.of_script(Script.of(["python", "a.ipynb"], first=1))
     verdict = verify(program, "mirrored-2", prove=False, explain=True)
     assert verdict.outcome == "inconsistent"
     assert verdict.culprit is not None
     assert verdict.culprit.where == "a.ipynb, cell 3, line 4"
     assert "a.ipynb, cell 3, line 4" in verdict.text()
-    assert sorted(path.name for path in there.iterdir()) == ["a.ipynb"]
+    assert sorted(path.name for path in here.iterdir()) == ["a.ipynb"]
 
 
 @pytest.mark.full
-def test_a_right_notebook_is_consistent(there: Path) -> None:
+def test_a_right_notebook_is_consistent(here: Path) -> None:
     """What the reference was told is listed with its cell; AutoGraph converts what stands in cells."""
     counted = "    count = tf.constant(0)\n    for _ in tf.range(2):\n        count += 1\n"
     cells = [cell.replace("def train(batch):\n", f"def train(batch):\n{counted}") for cell in LOOP_CELLS]
-    notebook(there / "a.ipynb", *cells)
+    notebook(here / "a.ipynb", *cells)
     verdict = verify(["python", "a.ipynb"], "mirrored-2", explain=False)
     assert verdict, verdict
     assert "in the reference num_replicas_in_sync multiplies at a.ipynb, cell 2, line 2 is 2" in verdict.notes
 
 
 @pytest.mark.full
-def test_a_notebook_that_fails_says_where(there: Path) -> None:
+def test_a_notebook_that_fails_says_where(here: Path) -> None:
     """With the cell in the traceback, and no frame of ours; under `lockstep run` too, whose steps are counted."""
-    notebook(there / "a.ipynb", *LOOP_CELLS, "\nraise ValueError('no data')")
+    notebook(here / "a.ipynb", *LOOP_CELLS, "\nraise ValueError('no data')")
     result = None
     for command in ("verify", "run"):
         words = [command, "--devices", "cpu:2", "--", "python", "a.ipynb"]
-        result = CliRunner().invoke(_lockstep, words, standalone_mode=False)
-        assert result.return_value == 3, result.output
-        assert f'File "{there}/a.ipynb, cell 6", line 2, in <module>' in result.output
+        result = lockstep(*words, code=3)
+        assert f'File "{here}/a.ipynb, cell 6", line 2, in <module>' in result.output
         assert "run_cells" not in result.output
     assert result is not None
     assert ", 6 steps, " in result.output

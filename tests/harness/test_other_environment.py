@@ -10,10 +10,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.errors import NothingObserved
 from harness.judging.environments import Environments
 from harness.running.interpreter import Interpreter
@@ -24,6 +22,7 @@ from harness.subject.program import Program
 from simulator import RunFailed, UsageError
 from tests._installed import COMMAND, run_there
 from tests.harness import _programs
+from tests.harness._called import usage_error
 
 # A program whose numbers depend on what is installed, and one whose numbers do not.
 TRAIN = """\
@@ -155,9 +154,7 @@ def test_another_python_that_never_answers_is_not_waited_for_without_end(tmp_pat
 def test_what_needs_one_environment_is_refused(train: Path, tmp_path: Path) -> None:
     """Comparing operations is for one version."""
     asked = ["verify", f"{train}:same", "--strategy", "one_device", "--reference-python", str(_python(tmp_path))]
-    result = CliRunner().invoke(_lockstep, [*asked, "--explain"])
-    assert result.exit_code == 2, result.output
-    assert "needs the same environment for both" in " ".join(result.output.split())
+    assert "needs the same environment for both" in usage_error(*asked, "--explain")
 
 
 def test_a_python_that_cannot_make_a_reference_is_told_what_it_lacks(tmp_path: Path) -> None:

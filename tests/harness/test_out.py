@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.run_directory import VERDICT, opened_run
 from harness.search import PlanOutcome, survives, write_test
 from simulator import Cluster, FaultPlan, LockstepError, Topology, UsageError
 from simulator.out import MARKER, NotKept, OutDirectory
+from tests.harness._called import lockstep, usage_error
 
 OURS = ("traces", "reference", "interrupted", "kept", "run", "0")
 
@@ -66,10 +65,9 @@ def test_verify_refuses_a_directory_that_holds_something_else(project: Path, mon
 def test_commands_refuse_it_before_anything_starts(project: Path, arguments: tuple[str, ...]) -> None:
     """Exit code 2 and one sentence; a file is no directory either."""
     before = _files(project)
-    result = CliRunner().invoke(_lockstep, [word.format(project) for word in arguments])
-    assert result.exit_code == 2, result.output
-    assert "--out" in result.output.partition("Error: ")[2]
-    assert "it has started" not in result.output
+    said = usage_error(*(word.format(project) for word in arguments))
+    assert "--out" in said
+    assert "it has started" not in said
     assert _files(project) == before
 
 
@@ -81,10 +79,9 @@ def test_a_folder_of_a_strategy_that_is_not_ours_is_refused(project: Path, tmp_p
     (tmp_path / "empty" / "default").mkdir()
     (tmp_path / "empty" / "default" / "notes.txt").write_text("mine")
     for place in ("out", "empty"):
-        options = ("--out", str(tmp_path / place), "--strategy", "default", "--strategy", "mirrored-2")
-        result = CliRunner().invoke(_lockstep, ["verify", f"{project}/train.py:train", *options])
-        assert result.exit_code == 2
-        assert "holds what Lockstep has not written" in result.output
+        options = ("--out", tmp_path / place, "--strategy", "default", "--strategy", "mirrored-2")
+        said = usage_error("verify", f"{project}/train.py:train", *options)
+        assert "holds what Lockstep has not written" in said
         assert len(_files(tmp_path / place)) - (place == "empty") == 1
 
 
@@ -206,12 +203,9 @@ def test_pages_are_written_over_pages_only(tmp_path: Path) -> None:
     (tmp_path / "matrix.json").write_text('{"cells": [{"row": "test_a", "strategy": "default", "outcome": "ok"}]}')
     (tmp_path / "train.py").write_text("import tensorflow")
     for _ in range(2):
-        result = CliRunner().invoke(_lockstep, ["report", str(tmp_path), "--html", str(tmp_path / "page.html")])
-        assert result.exit_code == 0, result.output
+        lockstep("report", tmp_path, "--html", tmp_path / "page.html")
     for name in ("train.py", "matrix.json"):
-        result = CliRunner().invoke(_lockstep, ["report", str(tmp_path), "--html", str(tmp_path / name)])
-        assert result.exit_code == 2
-        assert "Lockstep has not written it" in result.output
+        assert "Lockstep has not written it" in usage_error("report", tmp_path, "--html", tmp_path / name)
     assert (tmp_path / "train.py").read_text() == "import tensorflow"
 
 
@@ -227,8 +221,7 @@ def test_a_directory_that_cannot_be_written_to(tmp_path: Path, monkeypatch: pyte
 def test_a_run_in_the_directory_of_another_kind_of_run_is_refused(tmp_path: Path) -> None:
     """`lockstep run` does not remove what `verify` has left, nor the other way round."""
     program = [sys.executable, "-c", "pass"]
-    arguments = ["run", "--quiet", "--worker", "1", "--out", str(tmp_path / "out"), "--", *program]
-    assert CliRunner().invoke(_lockstep, arguments, standalone_mode=False).return_value == 0
+    lockstep("run", "--quiet", "--worker", "1", "--out", tmp_path / "out", "--", *program)
     with opened_run(tmp_path / "out"):
         pass
     assert (tmp_path / "out" / "run.json").exists()
@@ -245,13 +238,10 @@ def test_a_directory_in_use_is_refused(tmp_path: Path) -> None:
         assert directory == out
 
 
-def test_a_directory_stays_where_it_is_when_the_working_directory_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_directory_stays_where_it_is_when_the_working_directory_changes(here: Path) -> None:
     """A program that changes it would otherwise save somewhere else than it restores from."""
-    monkeypatch.chdir(tmp_path)
     with opened_run("out") as directory:
-        assert directory == tmp_path / "out"
+        assert directory == here / "out"
 
 
 def test_a_run_that_is_refused_leaves_what_the_other_one_has(tmp_path: Path) -> None:
@@ -271,9 +261,7 @@ def test_a_run_that_is_refused_leaves_what_the_other_one_has(tmp_path: Path) -> 
             if VERDICT in entries:
                 place.add(VERDICT)
                 (place.path / VERDICT).write_text("{}")
-            result = CliRunner().invoke(_lockstep, command)
-            assert result.exit_code == 2
-            assert "is in use by another run of Lockstep" in result.stderr
+            assert "is in use by another run of Lockstep" in usage_error(*command)
             assert {path.name for path in place.path.iterdir()} == entries
     (place.path / VERDICT).unlink()
     place.unmake()

@@ -18,6 +18,7 @@ from harness.report import Cell, Matrix
 from harness.report.matrix import markdown
 from harness.report.pages import Verified, matrix_page, verified_page
 from harness.report.templates._curve import curve
+from tests._present import present
 from tests.harness._traces import exact_case
 
 if TYPE_CHECKING:
@@ -30,8 +31,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 def _verdict(**changes: Any) -> dict[str, Any]:
     """A verdict in its JSON form that is wrong in its loss, with everything that a page shows."""
     case = exact_case(loss_factor=4.0, per_replica_loss=True)
-    course = course_of(case, 1, judge_all(case))
-    assert course is not None
+    course = present(course_of(case, 1, judge_all(case)))
     return {
         "program": "train.py:train",
         "strategy": "mirrored-2",
@@ -110,16 +110,14 @@ def test_a_curve_is_drawn_in_pieces() -> None:
 )
 def test_an_axis_has_a_few_round_numbers(losses: list[float], texts: list[str]) -> None:
     """Between the smallest loss and the largest one."""
-    drawn = curve({"steps": [10, 400], "observed": losses, "expected": [None, None]})
-    assert drawn is not None
+    drawn = present(curve({"steps": [10, 400], "observed": losses, "expected": [None, None]}))
     assert [tick.text for tick in drawn.losses] == texts
     assert [tick.text for tick in drawn.steps] == ["100", "200", "300", "400"]
 
 
 def test_the_course_has_losses_and_shares() -> None:
     """By step those of run and reference; at the first step that differs what each replica had."""
-    course = course_of(exact_case(loss_factor=4.0, per_replica_loss=True), 2)
-    assert course is not None
+    course = present(course_of(exact_case(loss_factor=4.0, per_replica_loss=True), 2))
     assert course.steps == (1, 2, 3, 4)
     assert course.observed == tuple(4 * (value or 0.0) for value in course.expected)
     assert course.step == 2
@@ -153,14 +151,12 @@ def test_errors_are_the_worst_of_each_span() -> None:
     ratios: dict[tuple[int | None, str], float]
     ratios = {(step, name): step / by for step in range(1, 121) for name, by in (("w", 240.0), ("b", 100.0))}
     law = replace(judged("variables_match_reference", 1, ()), ratios={**ratios, (None, "w"): 9.0})
-    course = course_of(exact_case(), None, [law])
-    assert course is not None
+    course = present(course_of(exact_case(), None, [law]))
     assert course.errors is not None
     assert list(course.errors.ratios) == ["variables b", "variables w"]
     assert course.errors.spans[:2] == ((1, 2), (3, 4))
     assert (len(course.errors.spans), course.errors.ratios["variables w"][0]) == (60, 2 / 240)
-    without = course_of(exact_case(), None, [replace(law, ratios={(None, "w"): 9.0})])
-    assert without is not None
+    without = present(course_of(exact_case(), None, [replace(law, ratios={(None, "w"): 9.0})]))
     assert without.errors is None
 
 

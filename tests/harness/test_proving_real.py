@@ -11,6 +11,7 @@ from harness import prove, verify
 from harness.proofs import PROVE_VARIABLE
 from harness.recording.tracing.python_decisions import OTHERS
 from simulator import Cluster, Topology
+from tests._present import present
 from tests.harness._real_around import around
 from tests.harness._real_operations import problems
 
@@ -84,10 +85,8 @@ def test_a_mean_that_is_summed_is_refuted() -> None:
     proof = prove(_mean_then_sum, "mirrored-2")
     assert proof.status == "refuted", str(proof)
     assert proof.culprit is not None
-    assert proof.culprit.place is not None
-    assert proof.culprit.place.line == _line("a mean that is summed")
-    assert proof.culprit.counterexample is not None
-    assert proof.culprit.counterexample.shards == (1, 1)
+    assert present(proof.culprit.place).line == _line("a mean that is summed")
+    assert present(proof.culprit.counterexample).shards == (1, 1)
 
 
 def _rows_out(strategy: Any, record: Any) -> None:
@@ -139,9 +138,7 @@ def test_a_verdict_says_whether_its_data_met_the_condition(monkeypatch: pytest.M
     """Without being asked; its last batch is uneven."""
     monkeypatch.delenv(PROVE_VARIABLE)
     verdict = verify(_mean_of_means, "mirrored-2")
-    assert verdict.proof is not None
-    met = verdict.proof.conditions[0].met
-    assert met is not None
+    met = present(present(verdict.proof).conditions[0].met)
     assert (met.steps, met.broken, met.step, met.shares) == (2, 1, 2, (4, 3))
 
 

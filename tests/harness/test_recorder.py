@@ -16,6 +16,7 @@ from harness.recording.client import Assignment, run_client
 from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import Cluster, RunFailed, Topology
+from tests._present import present
 
 Observe = Callable[..., RunTrace]
 
@@ -48,8 +49,7 @@ def _only(run: RunTrace) -> ClientTrace:
 
 def _variables(record: Step | Final | None) -> dict[str, Variable]:
     assert record is not None
-    assert record.variables is not None
-    return {variable.name: variable for variable in record.variables}
+    return {variable.name: variable for variable in present(record.variables)}
 
 
 def _values(found: tuple[Value, ...] | None) -> dict[str, list[Any]]:
@@ -80,8 +80,7 @@ def test_values_come_as_tensors_arrays_numbers_metrics_and_slices(observe: Obser
         record.final(predictions=tf.ragged.constant([[[1.0], [2.0, 3.0]], []]))
 
     client = _only(observe(program))
-    assert client.final is not None
-    (ragged,) = (part for value in client.final.predictions or () for part in value.parts)
+    (ragged,) = (part for value in present(client.final).predictions or () for part in value.parts)
     assert (ragged.numpy().tolist(), ragged.rows) == ([1.0, 2.0, 3.0], ((2, 0), (1, 2)))
     (step,) = client.steps
     assert step.loss is not None
@@ -120,8 +119,7 @@ def test_per_replica_values_keep_their_parts(observe: Observe) -> None:
     assert first.examples == ((), (0, 1), (0, 1, 2, 3))
     assert second.loss is not None
     assert (second.loss.per_replica, _numbers(second.loss)) == (False, [6.0])
-    assert client.final is not None
-    assert _values(client.final.predictions) == {"predictions": [1.0, 2.0, 3.0]}
+    assert _values(present(client.final).predictions) == {"predictions": [1.0, 2.0, 3.0]}
     assert (client.header.replicas, client.header.local_replicas, client.header.seed) == (3, 3, 7)
 
 
@@ -303,8 +301,7 @@ def test_a_final_before_the_callbacks_is_kept(observe: Observe) -> None:
             callbacks=[early, record.keras_callback(model)],
         )  # fmt: skip
 
-    final = _only(observe(program)).final
-    assert final is not None
+    final = present(_only(observe(program)).final)
     assert _values(final.predictions) == {"predictions[0]": [1.0]}
     assert _values(final.metrics) == {"mine": [2.0]}
     assert len(_variables(final)) >= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.report.timeline import Recovery, as_data, lines, recovery_of, timeline_of
+from tests._present import present
 from tests.harness._journals import DELAY, KILL, Event, Script, killed
 
 
@@ -11,15 +12,13 @@ def _of(script: Script, *plan: Event) -> Recovery | None:
 
 
 def _text(script: Script, *plan: Event) -> str:
-    found = _of(script, *plan)
-    assert found is not None
+    found = present(_of(script, *plan))
     return found.text
 
 
 def test_a_task_that_was_back_has_lost_what_nobody_restored() -> None:
     """Killed after two steps, without a checkpoint: both are lost. The time counts from the strike."""
-    found = _of(killed(), KILL)
-    assert found is not None
+    found = present(_of(killed(), KILL))
     assert found == Recovery("worker:1", "kill-1", 1, found.seconds, 2, 2)
     assert _text(killed(), KILL) == "recovered: worker:1 was back 2.1 s after kill-1; 2 more steps; 2 steps were lost"
 
@@ -107,8 +106,7 @@ def test_steps_that_are_made_while_a_fault_is_in_force_are_told() -> None:
     """Nothing has to recover then; the next step is the first that came."""
     script = Script("worker:0").fired(1.0, DELAY).undone(2.0, DELAY).steps("worker:0", [0.5, 1.25, 1.75, 2.25])
     assert _text(script, DELAY) == "went on: 2 steps were made while delay-1 was in force; 1 more step"
-    found = _of(script, DELAY)
-    assert found is not None
+    found = present(_of(script, DELAY))
     assert (found.seconds, found.meanwhile) == (0.25, 2)
 
 

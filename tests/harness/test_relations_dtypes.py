@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.relations.facts import EVEN, NONEMPTY, Fact, FactKind
 from harness.relations.protocol import GraphStep, Rule
-from tests.harness._relating import KINDS, Case, Drawing, Operand, broken, claim_of
+from tests.harness._relating import KINDS, Case, Drawing, Operand, broken, claim_of, is_possible
 from tests.harness.test_relations_rules import (
     _FAMILIES,
     _as,
@@ -118,22 +118,11 @@ _ALL: dict[str, Callable[[Drawing], Case]] = {
 Change = Callable[[GraphStep, Fact], Fact]
 
 
-def _is_possible(case: Case, drawing: Drawing) -> bool:
-    try:
-        with np.errstate(all="ignore"):
-            for at in range(drawing.replicas):
-                case.compute(*(each.parts[at] for each in case.operands))
-            case.compute(*(each.whole for each in case.operands))
-    except ValueError:  # no such operation: shapes do not fit together
-        return False
-    return True
-
-
 def _fractions(family: str, dtype: str, seed: int, rules: dict[str, Rule] | None = None) -> str | None:
     drawing = Drawing(seed)
     case = _ALL[family](drawing)
     case = replace(case, operands=tuple(_in(each, dtype) for each in case.operands), dtype=dtype)
-    if not _is_possible(case, drawing):
+    if not is_possible(case, drawing):
         return ""
     with np.errstate(all="ignore"):
         made = [np.asarray(case.compute(*(each.parts[at] for each in case.operands))) for at in range(drawing.replicas)]
@@ -177,7 +166,7 @@ def _numbers(dtype: str, seed: int, rules: dict[str, Rule] | None = None, kind: 
         operands.append(drawing.constant(np.asarray(_ALONG[kind], np.int32)))
     compute = _WHOLE_NUMBERS[kind]
     case = Case(kind, tuple(operands), {}, drawing.shares, compute, dtype)
-    if not _is_possible(case, drawing):
+    if not is_possible(case, drawing):
         return ""
     run, alone = claim_of(case, drawing, rules)
     factor = run.scale / alone.scale if alone.scale else Fraction(1, 2)

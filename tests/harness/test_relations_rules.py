@@ -19,7 +19,7 @@ from harness.relations.facts import NONEMPTY, Fact, FactKind, ProofCondition
 from harness.relations.protocol import GraphStep, Rule, World
 from harness.relations.rules import all_rules
 from harness.relations.terms import ROWS, Terms, rational
-from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, broken
+from tests.harness._relating import KINDS, Case, Drawing, Operand, alone_of, broken, is_possible
 
 _DRAWS = 150
 
@@ -278,12 +278,7 @@ def _tried(family: str, seed: int, rules: dict[str, Rule] | None = None) -> str 
     """What is broken, None if it holds, an empty string if there is nothing to compare."""
     drawing = Drawing(seed)
     case = _FAMILIES[family](drawing)
-    try:
-        with np.errstate(all="ignore"):
-            for at in range(drawing.replicas):
-                case.compute(*(each.parts[at] for each in case.operands))
-            case.compute(*(each.whole for each in case.operands))
-    except ValueError:  # no such operation: shapes do not fit together
+    if not is_possible(case, drawing):
         return ""
     return broken(case, drawing, rules)
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 
-from harness import verify
 from harness.cli._exits import Exit
 from harness.cli.verify import verify as command
 from harness.evidence.steps import Segment
 from harness.judging import repeated_draws as judged
 from harness.judging.conditions import REPEATED_DRAWS
 from harness.judging.repeated_draws import repeated_draws
+from tests.harness._loop import Verified
 
 _TRAIN = """\
 import numpy as np
@@ -102,14 +101,9 @@ def test_draws_repeat_where_one_earlier_step_had_them(
         ("w=w, done=done, noise=noise", False),
     ],
 )
-def test_a_script_whose_generator_is_not_saved_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, saved: str, repeats: bool
-) -> None:
+def test_a_script_whose_generator_is_not_saved_is_told(saved: str, repeats: bool, verified: Verified) -> None:
     """It is right otherwise; with `--strict` it fails."""
-    file = tmp_path / "train.py"
-    file.write_text(_TRAIN.format(saved=saved))
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py"], "mirrored-2", interrupt_at=3, prove=False)
+    verdict = verified(_TRAIN.format(saved=saved), "mirrored-2", interrupt_at=3, prove=False)
     assert verdict.outcome == "consistent"
     assert (REPEATED_DRAWS in [condition.code for condition in verdict.conditions]) is repeats
     if repeats:

@@ -14,6 +14,7 @@ from harness.judging.laws.protocol import Case, Judgement
 from harness.judging.resolution import Element, Resolution, Resolving, described, joined
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
 from harness.judging.verdict import Verdict
+from tests._present import present
 from tests.harness._traces import client, step, values
 
 RANDOM = np.random.default_rng(5)
@@ -43,9 +44,7 @@ def test_a_wrong_probability_beside_prices_is_found() -> None:
     noisy = [_predicting(_near(prices, 8), _near(shares, 8)) for _ in range(2)]
     right = _judged(_predicting(_near(prices, 2), _near(shares, 2)), truth, *noisy)["predictions_match_reference"]
     assert right.status == "held"
-    assert right.resolution is not None
-    assert right.resolution.loosest is not None
-    assert right.resolution.loosest.error < 1e-3
+    assert present(present(right.resolution).loosest).error < 1e-3
     wrong = shares.copy()
     wrong[7] *= 1.001
     found = _judged(_predicting(prices, wrong), truth, *noisy)["predictions_match_reference"]
@@ -129,16 +128,14 @@ def test_tightest_and_loosest_are_named() -> None:
 def test_exact_comparison_finds_one_bit() -> None:
     """The exact tier, and a value that no rerun moves and that is zero."""
     law = _judged(_losses(1.0), _losses(1.0))["loss_matches_reference"]
-    assert law.resolution is not None
-    assert described({"loss": law.resolution}) == "one bit"
+    assert described({"loss": present(law.resolution)}) == "one bit"
 
 
 def test_a_zero_has_the_size_of_its_group() -> None:
     """A prediction that is 0 has no size of its own; with nothing but zeros around it, it is not judged."""
     truth = _predicting(np.r_[0.0, np.ones(7)], np.zeros(8))
     noisy = _predicting(np.r_[1e-7, np.ones(7)], np.r_[1e-7, np.zeros(7)])
-    resolution = _judged(truth, truth, noisy)["predictions_match_reference"].resolution
-    assert resolution is not None
+    resolution = present(_judged(truth, truth, noisy)["predictions_match_reference"].resolution)
     assert (resolution.elements, resolution.unjudged) == (16, 8)
 
 

@@ -15,6 +15,7 @@ from harness.judging.explain import Explanation
 from harness.judging.explain.restored_on_some_workers import RULES
 from harness.judging.judge import judge_parts
 from harness.verify import judge
+from tests._present import present
 from tests.harness._traces import client, step
 
 STEPS, AT, SAVED = 8, 5, 4
@@ -91,8 +92,7 @@ def _explained(
 @pytest.mark.parametrize(("fresh", "many"), [((1,), 2), ((0,), 2), ((1, 2), 3), ((2,), 3)])
 def test_it_is_named_who_began_anew(fresh: tuple[int, ...], many: int, momentum: float) -> None:
     """By the values alone: workers that add the same updates stay as far apart as they began."""
-    found = _explained(fresh, momentum, many)
-    assert found is not None
+    found = present(_explained(fresh, momentum, many))
     assert found.rule == "restored_on_some_workers"
     others = [f"worker:{k}" for k in range(many) if k not in fresh]
     began = " and ".join(f"worker:{k}" for k in fresh)
@@ -117,8 +117,7 @@ def _journal(process: Process, others: list[Process]) -> Saves:
 
 def test_the_journal_says_what_was_restored_where() -> None:
     """It is part of the text, and enough where the values are too close to tell."""
-    found = _explained((1,), saves=_journal((1, "worker:0", 0), [(1, "worker:1", 0)]))
-    assert found is not None
+    found = present(_explained((1,), saves=_journal((1, "worker:0", 0), [(1, "worker:1", 0)])))
     assert "As the journal has it, worker:0 restored 'ckpt-4', worker:1 nothing." in found.text
     assert "is_chief" in found.text
 
@@ -126,8 +125,7 @@ def test_the_journal_says_what_was_restored_where() -> None:
 def test_workers_that_count_from_the_beginning_do_all_steps_again() -> None:
     """One of which has restored; without the journal it is only known that something had been restored."""
     before: list[Process] = [(0, "worker:0", 0), (0, "worker:1", 0), (0, "worker:1", 2)]
-    found = _explained((1,), saves=_journal((0, "worker:0", 1), before), anew=True)
-    assert found is not None
+    found = present(_explained((1,), saves=_journal((0, "worker:0", 1), before), anew=True))
     assert found.rule == "restored_on_some_workers"
     assert "worker:0 restored 'ckpt-4', worker:1 nothing" in found.text
     unknown = _explained((1,), anew=True)

@@ -10,6 +10,7 @@ from harness.evidence.reference import Reference
 from harness.evidence.trace import RunTrace, Step
 from harness.judging.explain import Explanation
 from harness.verify import judge
+from tests._present import present
 from tests.harness._traces import client, step
 
 STEPS, EPOCH, AT = 8, 4, 5
@@ -66,8 +67,7 @@ def _alone(rows: list[tuple[int, float]]) -> RunTrace:
 
 def test_the_rest_of_an_epoch_that_was_skipped_is_no_dropped_tail() -> None:
     """Steps 6 to 8 are missing: what never comes back to them took all for done."""
-    found = _explained(RunTrace((client(task="local:0"),)))
-    assert found is not None
+    found = present(_explained(RunTrace((client(task="local:0"),))))
     assert found.rule == "resumed_elsewhere"
     assert "took all steps for done: steps 6 to 8 were never done. Step 8 is the last of its epoch." in found.evidence
     assert "drop_remainder" not in found.text
@@ -75,16 +75,14 @@ def test_the_rest_of_an_epoch_that_was_skipped_is_no_dropped_tail() -> None:
 
 def test_steps_that_were_skipped_are_named() -> None:
     """The run goes on with step 7, on the weights of step 5."""
-    found = _explained(_alone(_weights(7, 8, off=-11.0)))
-    assert found is not None
+    found = present(_explained(_alone(_weights(7, 8, off=-11.0))))
     assert found.rule == "resumed_elsewhere"
     assert "went on with step 7: step 6 was never done." in found.evidence
 
 
 def test_training_for_longer_is_no_lost_iterator() -> None:
     """What was left is done rightly, from the last save on, and then more follows: the end was decided otherwise."""
-    found = _explained(_alone(_weights(*range(5, STEPS + 3))))
-    assert found is not None
+    found = present(_explained(_alone(_weights(*range(5, STEPS + 3)))))
     assert found.rule == "resumed_elsewhere"
     assert "went on with step 5 as it should, and did 2 more than the reference, which ends with step 8" in found.text
     assert "patience" in found.cure

@@ -16,6 +16,7 @@ from harness.judging.judge import judge_parts
 from harness.judging.laws._older_saves import OlderRestore, older_restores
 from harness.judging.laws.protocol import Case
 from harness.judging.laws.resumed_from_older import LAW
+from tests._present import present
 from tests.harness._journals import Script
 from tests.harness._resumable import training
 from tests.harness.test_incarnations import REFERENCE, STEPS, _part
@@ -43,8 +44,7 @@ class _Run:
     def found(self, tmp_path: Path) -> tuple[int, list[OlderRestore]]:
         journals = [script.save(tmp_path / str(k)) / "journal.jsonl" for k, script in enumerate(self.scripts)]
         note_saves(tmp_path, self.kept, *journals)
-        read = read_saves(tmp_path, {})
-        assert read is not None
+        read = present(read_saves(tmp_path, {}))
         names = {f"{event.path}.index" for event in read.events if not event.restores and event.path not in self.gone}
         return older_restores(replace(read, files={event.process: tuple(sorted(names)) for event in read.events}))
 
@@ -217,12 +217,10 @@ def test_the_law_is_asked_of_runs_that_resumed(run: _Run, tmp_path: Path) -> Non
     assert "'ckpt-4', saved after step 4, was complete when the job was started again: steps 3 to 4 were lost" in (
         finding.text
     )
-    found = explain(case)
-    assert found is not None
+    found = present(explain(case))
     assert found.rule == "resumed_from_older"
     assert "sorted as text" in found.text
-    wrong = explain(replace(_case("slots"), saves=case.saves))
-    assert wrong is not None
+    wrong = present(explain(replace(_case("slots"), saves=case.saves)))
     assert wrong.rule == "slots_not_restored"
     assert LAW.judge(resumed).status == "not_judged"
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import verify
 from harness.subject.script import Script
 from harness.subject.script_constants import divisions_by
-from tests.harness._loop import LOOP
+from tests.harness._loop import LOOP, Verified
 
 _LOSS = "tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH"
 _MEAN = "tf.reduce_mean((tf.linalg.matvec(x, w) - y) ** 2)"
@@ -32,12 +31,10 @@ def test_only_a_name_for_the_number_is_one(tmp_path: Path) -> None:
     [(f"{_MEAN} / DEVICES", "abstained"), (_MEAN, "inconsistent"), (f"{_MEAN} / 2", "inconsistent")],
 )
 def test_a_mean_that_is_divided_by_a_named_number_of_devices_is_not_accused(
-    loss: str, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    loss: str, outcome: str, verified: Verified
 ) -> None:
     """One device would divide by one: nobody knows. Without the name it is found as before."""
     loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", "DEVICES = 2\nBATCH = 4 * DEVICES")
-    (tmp_path / "train.py").write_text(loop.replace(_LOSS, loss))
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False, prove=False)
+    verdict = verified(loop.replace(_LOSS, loss), "mirrored-2", "1", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
     assert ("train.py:15" in str(verdict.abstained)) is (outcome == "abstained")

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from harness import verify
 from harness.recording.client import _until_exit
 from harness.recording.scripts import client
 from harness.subject.script import Script
 from simulator.agent.tracebacks import leave_out_own
+from tests.harness._loop import Verified
 
 
 def _left(name: str, *, aside: bool = False) -> list[int]:
@@ -41,10 +41,7 @@ def test_only_the_main_thread_of_a_script_ends_by_an_exception() -> None:
     assert _left("simulator.agent.faults.crash") == [3]
 
 
-@pytest.mark.full
-def test_a_script_that_leaves_is_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As the advice for a coordinator that hangs at its end has it."""
-    (tmp_path / "train.py").write_text("""\
+_LEAVES = """\
 import os
 
 import tensorflow as tf
@@ -67,9 +64,13 @@ def train():
 for _ in range(3):
     train()
 os._exit(0)
-""")
-    monkeypatch.chdir(tmp_path)
-    assert verify(["python", "train.py"], "mirrored-2", prove=False).outcome == "consistent"
+"""
+
+
+@pytest.mark.full
+def test_a_script_that_leaves_is_judged(verified: Verified) -> None:
+    """As the advice for a coordinator that hangs at its end has it."""
+    assert verified(_LEAVES, "mirrored-2", prove=False).outcome == "consistent"
 
 
 def test_a_script_that_ends_itself_with_a_code_is_shown_at_its_own_line(

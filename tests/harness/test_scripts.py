@@ -11,10 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.errors import Abstained
 from harness.evidence.counters import Counters
 from harness.evidence.independence import Touch
@@ -31,7 +29,8 @@ from harness.saved_run import with_saved_findings
 from harness.subject.program import Program
 from harness.subject.script import Script
 from simulator import Cluster, Topology, UsageError
-from tests.harness._loop import LOOP
+from tests.harness._called import usage_error
+from tests.harness._loop import LOOP, Verified
 from tools.scripts import result_of
 from tools.unmodified.cases import cases
 
@@ -39,11 +38,10 @@ TRAIN = ("--", "python", "train.py")
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(here: Path) -> Path:
     """A directory with the script `train.py`, which is where this process is."""
-    (tmp_path / "train.py").write_text(LOOP)
-    monkeypatch.chdir(tmp_path)
-    return tmp_path
+    (here / "train.py").write_text(LOOP)
+    return here
 
 
 @pytest.mark.parametrize(
@@ -118,9 +116,7 @@ def test_a_command_is_read(place: Path) -> None:
 )
 def test_usage_errors_come_first(place: Path, arguments: list[str], text: str) -> None:
     """Exit code 2 with what to do, before anything is started."""
-    result = CliRunner().invoke(_lockstep, ["verify", *arguments])
-    assert result.exit_code == 2, result.output
-    assert text in " ".join(result.output.split())
+    assert text in usage_error("verify", *arguments)
 
 
 def test_a_right_script_is_consistent_and_leaves_nothing(place: Path) -> None:
@@ -136,27 +132,25 @@ def test_a_right_script_is_consistent_and_leaves_nothing(place: Path) -> None:
 
 
 @pytest.mark.full  # in the quick profile test_scripts_unnamed.py has one
-def test_a_wrong_script_is_inconsistent(place: Path) -> None:
+def test_a_wrong_script_is_inconsistent(verified: Verified) -> None:
     """The mean of each replica's own examples, summed over the replicas."""
-    (place / "train.py").write_text(LOOP.replace("** 2) / BATCH", "** 2) / len(x)"))
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    verdict = verified(LOOP.replace("** 2) / BATCH", "** 2) / len(x)"), "mirrored-2", "1", explain=False)
     assert verdict.outcome == "inconsistent"
     assert verdict.explanation is not None
     assert verdict.explanation.rule == "loss_times_replicas"
 
 
 @pytest.mark.full
-def test_a_value_for_each_replica_is_made_for_one(place: Path) -> None:
+def test_a_value_for_each_replica_is_made_for_one(verified: Verified) -> None:
     """By its number, which is that of the only one there."""
     wish = "strategy.experimental_distribute_values_from_function(lambda context: 1.0)\n"
-    (place / "train.py").write_text(LOOP.replace("with strategy.scope():", f"{wish}with strategy.scope():"))
-    verdict = verify(["python", "train.py", "1"], "mirrored-2")
+    verdict = verified(LOOP.replace("with strategy.scope():", f"{wish}with strategy.scope():"), "mirrored-2", "1")
     assert verdict, str(verdict)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_script_may_build_several_strategies(place: Path, wrong: bool) -> None:
+def test_a_script_may_build_several_strategies(wrong: bool, verified: Verified) -> None:
     """Of one kind, or derived from it; all that the second one trains is judged, whose draws nobody knows before."""
     dropped = "x *= tf.cast(tf.random.uniform(tf.shape(x)) < 0.5, tf.float32)"
     loop = LOOP.replace("    with tf.GradientTape()", f"    {dropped}\n    with tf.GradientTape()")
@@ -164,19 +158,18 @@ def test_a_script_may_build_several_strategies(place: Path, wrong: bool) -> None
         loop = loop.replace("** 2) / BATCH", "** 2) / len(x)")
     derived = "type('Replicator', (tf.distribute.MirroredStrategy,), {})"
     loop = loop.replace("tf.distribute.MirroredStrategy()", f"{derived}()")
-    (place / "train.py").write_text(f"import tensorflow as tf\ntf.distribute.MirroredStrategy()\n{loop}")
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    loop = f"import tensorflow as tf\ntf.distribute.MirroredStrategy()\n{loop}"
+    verdict = verified(loop, "mirrored-2", "1", explain=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
     assert next(law for law in verdict.judgements if law.law == "replicas_ran").status == "held"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_script_may_train_under_one_strategy_after_another(place: Path, wrong: bool) -> None:
+def test_a_script_may_train_under_one_strategy_after_another(wrong: bool, verified: Verified) -> None:
     """The variables of the first one's model are looked at under the second, which could not read a copy of them."""
     loss = "lambda y, p: tf.reduce_mean((y - p) ** 2)" if wrong else "'mse'"
-    (place / "train.py").write_text(
-        f"""
+    script = f"""
 import keras
 import tensorflow as tf
 
@@ -188,39 +181,35 @@ for _ in range(2):
         model.compile("adam", {loss})
         model.fit(data, verbose=0)
 """
-    )
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    verdict = verified(script, "mirrored-2", explain=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
 
 
 @pytest.mark.full
-def test_statistics_of_each_replica_are_a_condition(place: Path) -> None:
+def test_statistics_of_each_replica_are_a_condition(verified: Verified) -> None:
     """Of a layer that nobody synchronizes: what it leads to is what replicas that stand for wholes compute."""
     layer = "    norm = tf.keras.layers.BatchNormalization()\n    norm.build([None, 3])\n"
     loop = LOOP.replace('name="w")\n', f'name="w")\n{layer}', 1).replace(
         "matvec(x, w)", "matvec(norm(x, training=True), w)"
     )
-    (place / "train.py").write_text(loop)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False)
+    verdict = verified(loop, "mirrored-2", "1", explain=False)
     assert verdict.outcome == "consistent", str(verdict)
     assert [condition.code for condition in verdict.conditions] == ["own_statistics"]
 
 
 @pytest.mark.full
-def test_a_script_that_trains_nothing_is_not_judged(place: Path) -> None:
+def test_a_script_that_trains_nothing_is_not_judged(verified: Verified) -> None:
     """Nor is it a usage error, as a function that reports nothing is: a script was never asked to report."""
-    (place / "train.py").write_text("import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\n")
-    verdict = verify(["python", "train.py"], "mirrored-2")
+    verdict = verified("import tensorflow as tf\nstrategy = tf.distribute.MirroredStrategy()\n", "mirrored-2")
     assert verdict.outcome == "abstained"
     assert "observed nothing" in str(verdict.abstained)
 
 
 @pytest.mark.full
-def test_a_strategy_of_another_shape_fails(place: Path) -> None:
+def test_a_strategy_of_another_shape_fails(verified: Verified) -> None:
     """The script, not Lockstep, builds the strategy; what comes out has to be what was asked for."""
-    (place / "train.py").write_text(LOOP.replace("MirroredStrategy()", 'MirroredStrategy(["CPU:0"])'))
     with pytest.raises(Exception, match="mirrored-2 should have 2 replicas in sync, TensorFlow sees 1"):
-        verify(["python", "train.py", "1"], "mirrored-2")
+        verified(LOOP.replace("MirroredStrategy()", 'MirroredStrategy(["CPU:0"])'), "mirrored-2", "1")
 
 
 def _count_uses() -> dict[str, Any]:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from harness import verify
 from simulator import RunFailed, UsageError
+from tests.harness._loop import Verified
 
 _HEAD = """
 import sys
@@ -69,12 +67,10 @@ model.fit(x, x.sum(axis=1, keepdims=True), verbose=0)
         ),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, body: str, strategy: str, said: str) -> None:
+def test_what_is_wrong_is_said_with_its_line(body: str, strategy: str, said: str, verified: Verified) -> None:
     """In place of what TensorFlow says, or of a green for trainings that never met."""
-    script = tmp_path / "train.py"
-    script.write_text(_HEAD + body)
     with pytest.raises(RunFailed) as failed:
-        verify(["python", str(script)], strategy, explain=False, prove=False)
+        verified(_HEAD + body, strategy, explain=False, prove=False)
     assert said in str(failed.value)
 
 
@@ -92,12 +88,12 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, body: str, strategy
         ),
     ],
 )
-def test_a_script_without_its_strategy_is_a_usage_error(tmp_path: Path, body: str, strategy: str, said: str) -> None:
+def test_a_script_without_its_strategy_is_a_usage_error(
+    body: str, strategy: str, said: str, verified: Verified
+) -> None:
     """There is nothing to verify, and no task has failed."""
-    script = tmp_path / "train.py"
-    script.write_text(_HEAD + body)
     with pytest.raises(UsageError, match=said):
-        verify(["python", str(script)], strategy, explain=False, prove=False)
+        verified(_HEAD + body, strategy, explain=False, prove=False)
 
 
 _LOADED = """
@@ -116,11 +112,9 @@ model.fit(x, x.sum(axis=1, keepdims=True), shuffle=False, verbose=0)
 
 @pytest.mark.full
 @pytest.mark.parametrize("scope", ["strategy", "one"])
-def test_a_model_that_is_loaded_trains_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scope: str) -> None:
+def test_a_model_that_is_loaded_trains_on(scope: str, verified: Verified) -> None:
     """Keras asks whether its own `compile` is the model's, which whoever looks at it must not change.
 
     A strategy of another kind is the script's own affair, if it has one that was asked for.
     """
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "train.py").write_text(_HEAD + _LOADED.replace("SCOPE", scope))
-    assert verify(["python", "train.py"], "mirrored-2", explain=False, prove=False)
+    assert verified(_HEAD + _LOADED.replace("SCOPE", scope), "mirrored-2", explain=False, prove=False)

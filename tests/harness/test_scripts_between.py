@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from harness import Verdict, verify
+from harness import Verdict
+from tests.harness._loop import Verified
 
 _REMEMBERING = """
 import json
@@ -43,23 +42,24 @@ model.fit(data, epochs=6, verbose=0, callbacks=[slower, keras.callbacks.BackupAn
 """
 
 
-def _verified(script: str, *, interrupt_at: int, keep: bool) -> Verdict:
-    """The verdict on a script in the current directory, which is right where it has what to `keep`."""
-    Path("train.py").write_text(script)
-    command = ["python", "train.py", *(["keep"] if keep else [])]
-    verdict = verify(command, "mirrored-2", interrupt_at=interrupt_at, explain=False, prove=False)
-    assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
-    return verdict
+@pytest.fixture
+def keeping(verified: Verified) -> Verified:
+    """Verifies a script that is interrupted, and is right where it has what to `keep`."""
+
+    def keeping(script: str, *, interrupt_at: int, keep: bool) -> Verdict:
+        words = ["keep"] if keep else []
+        verdict = verified(script, "mirrored-2", *words, interrupt_at=interrupt_at, explain=False, prove=False)
+        assert verdict.outcome == ("consistent" if keep else "inconsistent"), str(verdict)
+        return verdict
+
+    return keeping
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("keep", [False, True])
-def test_what_a_callback_remembers_is_named_where_a_restart_loses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
-) -> None:
+def test_what_a_callback_remembers_is_named_where_a_restart_loses_it(keeping: Verified, keep: bool) -> None:
     """The rate that it sets changes between steps only, and stays the run's in each of them."""
-    monkeypatch.chdir(tmp_path)
-    verdict = _verified(_REMEMBERING, interrupt_at=5, keep=keep)
+    verdict = keeping(_REMEMBERING, interrupt_at=5, keep=keep)
     if not keep:
         assert {each.law for each in verdict.findings} == {"begins_alike"}
         assert verdict.explanation is not None
@@ -109,12 +109,9 @@ w.assign(kept)
 
 @pytest.mark.full
 @pytest.mark.parametrize("keep", [False, True])
-def test_what_a_script_does_after_its_last_step_is_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool
-) -> None:
+def test_what_a_script_does_after_its_last_step_is_judged(keeping: Verified, keep: bool) -> None:
     """An average of weights in NumPy, which a restart loses, shows only where the weights are set to it."""
-    monkeypatch.chdir(tmp_path)
-    verdict = _verified(_AVERAGING, interrupt_at=3, keep=keep)
+    verdict = keeping(_AVERAGING, interrupt_at=3, keep=keep)
     if not keep:
         assert {each.law for each in verdict.findings} == {"begins_alike"}
         assert "at the end, after step 6, variable" in verdict.findings[0].text
@@ -144,10 +141,9 @@ model.fit(x, y, batch_size=16, shuffle=False, epochs=3, initial_epoch=len(saved)
 
 @pytest.mark.full
 @pytest.mark.parametrize("keep", [False, True])
-def test_a_model_that_is_loaded_is_compared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: bool) -> None:
+def test_a_model_that_is_loaded_is_compared(keeping: Verified, keep: bool) -> None:
     """Keras names its variables otherwise; the one that it replaces has their names, and is of no use any more."""
-    monkeypatch.chdir(tmp_path)
-    verdict = _verified(_LOADING, interrupt_at=3, keep=keep)
+    verdict = keeping(_LOADING, interrupt_at=3, keep=keep)
     if not keep:
         assert verdict.explanation is not None
         assert verdict.explanation.rule == "slots_not_restored"

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from harness import verify
+from tests.harness._loop import Verified
 
 _BY_NUMBER = """
 import tensorflow as tf
@@ -33,13 +31,11 @@ for number in range(4):
 @pytest.mark.full
 @pytest.mark.parametrize(("mistake", "outcome"), [("", "consistent"), ("sum", "abstained"), ("mean", "inconsistent")])
 def test_rows_that_each_replica_is_given_by_its_number_are_one_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: str, outcome: str
+    mistake: str, outcome: str, verified: Verified
 ) -> None:
     """One replica is given those of all; a constant of one replica's batch may be meant, as elsewhere."""
     loss = "tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / (8 * strategy.num_replicas_in_sync)"
     becomes = {"": loss, "sum": loss.replace("(8 * strategy.num_replicas_in_sync)", "8")}
     mean = "tf.reduce_mean((tf.linalg.matvec(x, w) - 1.0) ** 2)"
-    monkeypatch.chdir(tmp_path)
-    Path("train.py").write_text(_BY_NUMBER.replace(loss, becomes.get(mistake, mean)))
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=False, prove=False)
+    verdict = verified(_BY_NUMBER.replace(loss, becomes.get(mistake, mean)), "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness import verify
 from harness.subject.script import Script
 from simulator import Cluster, Topology
-from tests.harness._loop import LOOP
+from tests.harness._loop import LOOP, Verified
 
 
 def _counts(device_type: str) -> dict[str, Any]:
@@ -49,14 +47,11 @@ def test_devices_are_counted_as_those_of_the_run(device_type: str, physical: int
     "listed", ['tf.config.list_logical_devices("CPU")', "strategy.extended.worker_devices"], ids=["config", "strategy"]
 )
 @pytest.mark.parametrize("wrong", [False, True])
-def test_a_batch_of_so_many_devices_is_that_of_all_replicas(
-    listed: str, wrong: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_of_so_many_devices_is_that_of_all_replicas(listed: str, wrong: bool, verified: Verified) -> None:
     """And what a replica divides by their number is divided by one on one device."""
     loop = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", f"DEVICES = len({listed})\nBATCH = 4 * DEVICES")
     loss = "tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH"
     mean = loss.replace("reduce_sum", "reduce_mean").replace("BATCH", "DEVICES")
-    (tmp_path / "train.py").write_text(loop.replace(loss, mean.removesuffix(" / DEVICES") if wrong else mean))
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py", "1"], "mirrored-2", explain=False, prove=False)
+    loop = loop.replace(loss, mean.removesuffix(" / DEVICES") if wrong else mean)
+    verdict = verified(loop, "mirrored-2", "1", explain=False, prove=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-from harness import verify
+from tests.harness._loop import Verified
 
 _SCRIPT = """
 import numpy as np
@@ -38,13 +36,11 @@ for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tenso
 
 @pytest.mark.full
 @pytest.mark.parametrize("wrong", [False, True])
-def test_variables_without_names_are_paired(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool) -> None:
+def test_variables_without_names_are_paired(wrong: bool, verified: Verified) -> None:
     """None is compared with another one, where they begin and at each step."""
     mean = "loss = tf.reduce_mean(tf.reduce_sum((predicted - y) ** 2, 1))"
     right = next(line.strip() for line in _SCRIPT.splitlines() if "compute_average_loss" in line)
-    (tmp_path / "train.py").write_text(_SCRIPT.replace(right, mean) if wrong else _SCRIPT)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    verdict = verified(_SCRIPT.replace(right, mean) if wrong else _SCRIPT, "mirrored-2", explain=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
     assert next(law for law in verdict.judgements if law.law == "begins_alike").status == "held"
     if wrong:
@@ -78,10 +74,8 @@ for step, x in enumerate(strategy.experimental_distribute_dataset(tf.data.Datase
 
 
 @pytest.mark.full
-def test_what_each_device_keeps_for_itself_accuses_nobody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_each_device_keeps_for_itself_accuses_nobody(verified: Verified) -> None:
     """One replica has one sum where the run has two, and cannot be given what they hold."""
-    (tmp_path / "train.py").write_text(_ACCUMULATING)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(["python", "train.py"], "mirrored-2", explain=False)
+    verdict = verified(_ACCUMULATING, "mirrored-2", explain=False)
     assert verdict.outcome == "abstained", str(verdict)
     assert "the program makes variables for each replica" in str(verdict.abstained)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from harness import verify
+from tests._present import present
+from tests.harness._loop import Verified
 
 pytestmark = pytest.mark.full  # in the quick profile tests/harness/test_explain_workers.py and test_laws_of_steps.py
 
@@ -118,61 +116,53 @@ for _ in range(3):
 """
 
 
-def _verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, **asked: Any) -> Any:
-    (tmp_path / "train.py").write_text(script)
-    monkeypatch.chdir(tmp_path)
-    return verify(["python", "train.py"], "multi_worker-2", **asked)
-
-
 @pytest.mark.parametrize(("wrong", "outcome"), [("", "consistent"), ("(1 + me) * ", "inconsistent")])
-def test_shares_that_are_cut_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str, outcome: str) -> None:
+def test_shares_that_are_cut_by_hand(verified: Verified, wrong: str, outcome: str) -> None:
     """They are a condition, which hides no step that is wrong."""
-    verdict = _verified(tmp_path, monkeypatch, _BY_HAND.replace("0.1 * ", f"0.1 * {wrong}"), explain=False)
+    verdict = verified(_BY_HAND.replace("0.1 * ", f"0.1 * {wrong}"), "multi_worker-2", explain=False)
     assert verdict.outcome == outcome, str(verdict)
     assert [each.code for each in verdict.conditions] == ["own_shares"]
 
 
 @pytest.mark.parametrize(("wrong", "outcome"), [(False, "consistent"), (True, "inconsistent")])
-def test_first_values_of_each_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool, outcome: str
-) -> None:
+def test_first_values_of_each_worker(verified: Verified, wrong: bool, outcome: str) -> None:
     """The explanation and the culprit say the same."""
     script = _BEGUN.replace("with strategy.scope():", "if True:") if wrong else _BEGUN
-    verdict = _verified(tmp_path, monkeypatch, script, explain=wrong)
+    verdict = verified(script, "multi_worker-2", explain=wrong)
     assert verdict.outcome == outcome, str(verdict)
     if wrong:
-        assert verdict.explanation.rule == "not_broadcast"
-        assert verdict.culprit.source.startswith('w = tf.Variable(first, name="w"')
+        assert present(verdict.explanation).rule == "not_broadcast"
+        assert present(verdict.culprit).source.startswith('w = tf.Variable(first, name="w"')
 
 
 @pytest.mark.parametrize(("wrong", "outcome"), [(False, "consistent"), (True, "inconsistent")])
-def test_a_rate_of_each_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: bool, outcome: str) -> None:
+def test_a_rate_of_each_worker(verified: Verified, wrong: bool, outcome: str) -> None:
     """One of two workers lowers it, by what only that one has seen."""
     own = "seen = sum(float(tf.reduce_sum(each)) for each in check)"
     shared = next(line.strip() for line in _RATED.splitlines() if "seen = total" in line)
-    verdict = _verified(tmp_path, monkeypatch, _RATED.replace(shared, own) if wrong else _RATED, explain=False)
+    script = _RATED.replace(shared, own) if wrong else _RATED
+    verdict = verified(script, "multi_worker-2", explain=False)
     assert verdict.outcome == outcome, str(verdict)
     if wrong:
-        assert verdict.explanation.rule == "set_by_each_worker"
+        assert present(verdict.explanation).rule == "set_by_each_worker"
 
 
 @pytest.mark.full
-def test_shares_by_the_number_that_the_resolver_knows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shares_by_the_number_that_the_resolver_knows(verified: Verified) -> None:
     """A strategy tells it as well as TF_CONFIG does."""
     told = 'json.loads(os.environ["TF_CONFIG"])["task"]["index"]'
     assert told in _BY_HAND
     script = _BY_HAND.replace(told, "strategy.cluster_resolver.task_id")
-    verdict = _verified(tmp_path, monkeypatch, script, explain=False)
+    verdict = verified(script, "multi_worker-2", explain=False)
     assert verdict.outcome == "consistent", str(verdict)
     assert [each.code for each in verdict.conditions] == ["own_shares"]
 
 
 @pytest.mark.parametrize(("policy", "outcome"), [("OFF", "consistent"), ("DATA", "inconsistent")])
-def test_files_that_each_worker_takes_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, outcome: str
-) -> None:
+def test_files_that_each_worker_takes_by_itself(verified: Verified, policy: str, outcome: str) -> None:
     """By the number of replicas, of which the reference is told: a script that is told of one reads all of them."""
-    verdict = _verified(tmp_path, monkeypatch, _OWN_FILES.replace("AutoShardPolicy.OFF", f"AutoShardPolicy.{policy}"))
+    script = _OWN_FILES.replace("AutoShardPolicy.OFF", f"AutoShardPolicy.{policy}")
+    verdict = verified(script, "multi_worker-2")
     assert verdict.outcome == outcome, str(verdict)
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     assert ("examples_in_turn" in broken) is (policy == "DATA"), str(verdict)

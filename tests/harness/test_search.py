@@ -23,6 +23,7 @@ from harness.subject.program import Program
 from harness.subject.strategies import strategy_case
 from simulator import FaultPlan, RunFailed, RunResult, TaskError, Topology
 from simulator.results import PlannedFault
+from tests._present import present
 from tests.harness._journals import Script
 from tests.harness._searched import STEPS, run_counting
 
@@ -41,8 +42,7 @@ def _kinds_in_time(plan: FaultPlan) -> list[str]:
 def test_a_defect_that_needs_two_faults_in_order_is_found_and_shrunk_to_them() -> None:
     """Real processes: a preemption at the first step, progress, and then one death of another kind; in this order."""
     search = Search(run_counting, _space("kill", "preempt", "slow"), budget=120.0, seed=4)
-    found = search.go().found
-    assert found is not None
+    found = present(search.go().found)
     assert len(found.plan.faults) == 2, describe_plan(found.plan)
     assert _kinds_in_time(found.plan)[0] == "preempt"
     assert found.outcome.symptom == "numbers"
@@ -87,8 +87,7 @@ def test_the_smallest_failing_plan_is_the_result() -> None:
 def test_the_same_seed_finds_the_same_plan() -> None:
     """Drawn and shrunk alike, after as many plans."""
     first, second = (Search(_pretend, _space("kill", "pause"), 60.0, seed=8).go() for _ in range(2))
-    assert first.found is not None
-    assert first.found == second.found
+    assert present(first.found) == second.found
     assert first.plans == second.plans
 
 
@@ -101,8 +100,7 @@ def test_another_symptom_is_another_defect() -> None:
         return PlanOutcome(symptom="liveness" if search.hunt.suspect else None)
 
     search = Search(run, _space("kill", "pause"), 60.0)
-    found = search.go().found
-    assert found is not None
+    found = present(search.go().found)
     assert sorted(fault.kind for fault in found.plan.faults) == ["kill", "pause"]
 
 
@@ -234,8 +232,7 @@ def test_the_plainest_kind_that_fails_alike_is_the_result() -> None:
         ends = any(fault.plainest == "kill" and int(fault.step or 0) >= 2 for fault in plan.faults)
         return PlanOutcome(symptom="liveness" if ends else None)
 
-    found = Search(run, _space("oom", "restart", "crash_loop", "preempt"), 60.0).go().found
-    assert found is not None
+    found = present(Search(run, _space("oom", "restart", "crash_loop", "preempt"), 60.0).go().found)
     assert found.drawn.faults[0].kind != "kill"
     assert describe_plan(found.plan) == "kill worker:0 step=2"
 
@@ -276,8 +273,7 @@ def test_what_there_was_no_time_to_shrink_is_said_to_be_so() -> None:
         return _pretend(plan)
 
     search = Search(run, _space("kill", "pause"), 60.0, seed=5, acceptance=Acceptance(2, 3))
-    found = search.go().found
-    assert found is not None
+    found = present(search.go().found)
     assert (found.plan, found.failed, found.runs, found.whole) == (found.drawn, 1, 1, False)
     assert Search(_pretend, _space("kill", "pause"), 60.0, seed=5).go().found.whole  # type: ignore[union-attr]
 
@@ -312,8 +308,7 @@ def test_a_program_that_never_gets_on_is_found() -> None:
     assert "restarts were allowed" in broken.text
     assert "cannot resume" in broken.text
     search = Search(functools.partial(run_counting, mistake="crash"), _space("kill", faults=1), 60.0)
-    found = search.go().found
-    assert found is not None
+    found = present(search.go().found)
     assert describe_plan(found.plan) == "kill worker:0 step=1"
 
 

@@ -7,9 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from harness.cli import _lockstep
 from harness.running.machine_files import on_machines
 from harness.search import Search, describe_plan, subject_of, survives
 from harness.search.plan_strategy import Space, drawn_plans
@@ -17,6 +15,7 @@ from harness.search.profiles import choose_kinds, profile_of
 from harness.search.venue import room_of
 from simulator import FaultPlan
 from simulator.faults import Restart
+from tests.harness._called import called
 
 ROOT = Path(__file__).parents[2]
 RESUMABLE = str(ROOT / "examples" / "resumable.py")
@@ -75,8 +74,8 @@ def test_two_runs_at_once_lose_each_its_machine(monkeypatch: pytest.MonkeyPatch,
     """On the same machines, by processes of their own: neither run ends for what the other has lost."""
     monkeypatch.chdir(ROOT)
     over = ("--strategy", "multi_worker-2", "--machines", "env MACHINE={}:m0,m1", "--kinds", "machine_lost")
-    told = ("--jobs", "2", "--plans", "2", "--faults", "1", "--budget", "9m", "--out", str(tmp_path), "--json")
-    done = CliRunner().invoke(_lockstep, ["search", "examples/resumable.py:train", *over, *told])
+    told = ("--jobs", "2", "--plans", "2", "--faults", "1", "--budget", "9m", "--out", tmp_path, "--json")
+    done = called("search", "examples/resumable.py:train", *over, *told)
     found = json.loads(done.stdout)
     assert (found["plans"], found["runs"], found["tried"], found["symptom"]) == (2, 2, 2, None), done.stderr
 

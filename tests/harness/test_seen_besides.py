@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from harness import verify
+from tests.harness._loop import Verified
 
 pytestmark = pytest.mark.full
 
@@ -81,15 +81,9 @@ def test_weights_are_judged_where_only_a_counter_is_reported(wrong: bool) -> Non
 
 @pytest.mark.parametrize("wrong", [False, True])
 @pytest.mark.parametrize("data", ["drawn", "divided"])
-def test_a_script_that_draws_in_a_parallel_map_or_divides_is_judged(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: str, wrong: bool
-) -> None:
+def test_a_script_that_draws_in_a_parallel_map_or_divides_is_judged(data: str, wrong: bool, verified: Verified) -> None:
     """What is drawn there is the run's own, and a mean of each replica is found; the right twins are green."""
-    (tmp_path / "train.py").write_text(_SCRIPT)
-    monkeypatch.chdir(tmp_path)
-    verdict = verify(
-        ["python", "train.py", data, "wrong" if wrong else "right"], "mirrored-2", explain=False, prove=False
-    )
+    verdict = verified(_SCRIPT, "mirrored-2", data, "wrong" if wrong else "right", explain=False, prove=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
     given = [*(["drawn_examples"] if data == "drawn" else []), *([] if wrong else ["count_of_replicas"])]
     assert [condition.code for condition in verdict.conditions] == given

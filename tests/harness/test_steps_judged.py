@@ -7,13 +7,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
-from click.testing import CliRunner
 
 from harness import verify
-from harness.cli import _lockstep
 from harness.judging.verdict import Verdict
+from tests.harness._called import json_of
 from tests.harness._evaluating import evaluating
 from tests.harness._random_steps import MISTAKES, random_resuming, random_steps, random_weights
 from tests.harness._sharing import sharing
@@ -70,8 +68,7 @@ def test_nan_is_gone_on_from(tmp_path: Path) -> None:
     verdict = verify(program, "mirrored-2", tier="exact", out=out)
     assert _steps(verdict) == ([4], 3), str(verdict)
     assert verdict.outcome == "inconsistent"
-    again = CliRunner().invoke(_lockstep, ["report", str(out), "--json"], standalone_mode=False)
-    assert msgspec.json.decode(again.stdout) == verdict.to_json()
+    assert json_of("report", out, code=1) == verdict.to_json()
 
 
 @pytest.mark.parametrize("kind", ["dropout", pytest.param("augmentation", marks=pytest.mark.full)])

@@ -26,6 +26,7 @@ from harness.report.timeline import (
 )
 from harness.report.timeline.drawing import draw, nice_step
 from simulator import UsageError
+from tests._present import present
 from tests.harness._journals import DELAY, KILL, Script, killed
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -68,8 +69,7 @@ def test_a_failure_is_the_deaths_and_not_the_delays() -> None:
     delay, kill = timeline_of(script.events, [DELAY, KILL]).faults
     assert delay.detected is None
     assert kill.detected is not None
-    assert delay.recovered is not None
-    assert delay.recovered.task == "worker:0"
+    assert present(delay.recovered).task == "worker:0"
 
 
 def test_what_a_fault_does_to_its_own_task_is_no_detection() -> None:
@@ -96,8 +96,7 @@ def test_a_server_recovers_with_the_next_step_of_the_coordinator() -> None:
     script = Script("chief:0", "ps:0").steps("chief:0", [1.0, 1.5, 3.0])
     script.exit(1.1, "ps:0", -9, asked=True).fired(1.2, fault, ended={"ps:0": "SIGKILL"})
     script.add(2.0, "restart", task="ps:0", incarnation=1, reason="asked").undone(2.1, fault)
-    recovered = timeline_of(script.events, [fault]).faults[0].recovered
-    assert recovered is not None
+    recovered = present(timeline_of(script.events, [fault]).faults[0].recovered)
     assert (recovered.task, recovered.what) == ("chief:0", "step 3")
     assert recovered.at == pytest.approx(3.0)
 
@@ -112,8 +111,7 @@ def test_a_program_without_steps_has_recovered_when_all_that_had_died_is_back() 
     script.add(2.0, "restart", task="worker:0", incarnation=1, reason="asked")
     assert timeline_of(script.events, [fault]).faults[0].recovered is None
     script.add(2.5, "restart", task="worker:1", incarnation=1, reason="asked").undone(2.6, fault)
-    recovered = timeline_of(script.events, [fault]).faults[0].recovered
-    assert recovered is not None
+    recovered = present(timeline_of(script.events, [fault]).faults[0].recovered)
     assert (recovered.task, recovered.what) == ("worker:1", "started again, incarnation 1")
     assert recovered.at == pytest.approx(2.5)
 
@@ -126,8 +124,7 @@ def test_a_crash_loop_recovers_after_its_last_death() -> None:
     script.exit(2.6, "worker:1", -9, 1, asked=True).fired(2.7, fault, ended={"worker:1": "SIGKILL"})
     script.add(2.8, "restart", task="worker:1", incarnation=2, reason="asked").undone(2.9, fault)
     script.steps("worker:1", [3.5], 2)
-    recovered = timeline_of(script.events, [fault]).faults[0].recovered
-    assert recovered is not None
+    recovered = present(timeline_of(script.events, [fault]).faults[0].recovered)
     assert recovered.at == pytest.approx(3.5)
 
 

@@ -20,6 +20,7 @@ from harness.subject.strategies import all_kinds
 from harness.verify import check_hardware, on_verdict
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.capabilities import accelerators
+from tests._present import present
 from tests.harness._mistaken import commuting
 from tests.harness._programs import STEPS, exact, hanging, mlp, one_value, silent, worker_that
 from tests.harness._sharing import sharing
@@ -106,8 +107,7 @@ def test_the_smallest_wrong_programs_are_inconsistent(mistake: str, strategy: st
     assert not verdict
     assert law in _broken(verdict), str(verdict)
     assert min(finding.step for finding in verdict.findings if finding.law == law and finding.step) == step
-    assert verdict.first_divergence is not None
-    assert verdict.first_divergence.step == step
+    assert present(verdict.first_divergence).step == step
 
 
 def test_a_lost_update_is_inconsistent() -> None:
@@ -116,8 +116,7 @@ def test_a_lost_update_is_inconsistent() -> None:
     assert "variables_match_reference" in _broken(verdict), str(verdict)
     assert verdict.first_divergence is not None
     assert (verdict.first_divergence.observed, verdict.first_divergence.expected) == (255.0 - 32.0, 255.0)
-    assert verdict.explanation is not None
-    assert verdict.explanation.rule == "update_lost"
+    assert present(verdict.explanation).rule == "update_lost"
 
 
 def test_8_replicas_that_agree_with_each_other_but_not_with_the_truth_are_inconsistent() -> None:
@@ -132,12 +131,10 @@ def test_the_exact_tier_catches_one_unit_in_the_last_place() -> None:
     """A loss that is the next float32 is reported, with its step and with nothing else."""
     verdict = verify(sharing(exact("one_ulp"), exact()), "mirrored-2", tier="exact")
     assert _broken(verdict) == {"loss_matches_reference"}
-    first = verdict.first_divergence
-    assert first is not None
+    first = present(verdict.first_divergence)
     assert (first.step, first.bound) == (3, 0.0)
     assert first.observed is not None
-    assert first.expected is not None
-    assert 0 < first.observed - first.expected < 1e-6
+    assert 0 < first.observed - present(first.expected) < 1e-6
 
 
 @pytest.mark.full  # each right program of the suites is summed in another order than its reference
@@ -159,8 +156,7 @@ def test_the_derived_tier_rejects_the_smallest_wrong_rule(mistake: str, strategy
     verdict = verify(sharing(mlp(mistake), mlp()), strategy)
     assert not verdict
     assert {"loss_matches_reference", "gradients_match_reference", "variables_match_reference"} <= _broken(verdict)
-    assert verdict.first_divergence is not None
-    assert verdict.first_divergence.step == 1
+    assert present(verdict.first_divergence).step == 1
     assert verdict.worst_ratio is not None
     assert verdict.worst_ratio > 100, f"observed / bound = {verdict.worst_ratio:.3g}"
 

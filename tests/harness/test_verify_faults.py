@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,8 @@ from harness.saved_run import load_run
 from harness.verify import judge
 from simulator import FaultPlan, Link, RunFailed, Topology, UsageError
 from simulator.faults import Crash, Fault, Kill, Nan
+from tests._present import present
+from tests.harness._called import json_of, lockstep
 from tests.harness._counting import train
 from tests.harness._resumable import training
 
@@ -44,9 +45,7 @@ def test_a_worker_that_is_killed_and_resumes_is_consistent(tmp_path: Path) -> No
     kept: dict[str, Any] = {key: saved[key] for key in ("program", "tasks", "seconds", "faults")}
     assert str(judge(parts, reference, **kept)) == str(verdict)
     assert FaultPlan.from_mapping(saved["faults"]["plan"]).expand(Topology(worker=2)).faults[0].kind == "kill"
-    report = CliRunner().invoke(_lockstep, ["report", str(tmp_path)], standalone_mode=False)
-    assert report.return_value == 0
-    assert "resumed under multi_worker-2 at step 4" in report.output
+    assert "resumed under multi_worker-2 at step 4" in lockstep("report", tmp_path).output
 
 
 @pytest.mark.full  # in the quick profile docs/faults.md shows the same on one device
@@ -54,8 +53,7 @@ def test_an_optimizer_that_is_not_saved_is_named() -> None:
     """The same fault, and a checkpoint without the slots."""
     verdict = verify(training("slots"), "multi_worker-2", faults=_plan(KILL), timeout=60)
     assert "resumes_exactly" in _laws(verdict, "broken")
-    assert verdict.explanation is not None
-    assert verdict.explanation.rule == "slots_not_restored"
+    assert present(verdict.explanation).rule == "slots_not_restored"
 
 
 @pytest.mark.full  # in the quick profile by the command, below, as the next one
@@ -91,8 +89,7 @@ def test_a_wrong_number_is_noticed_by_a_law() -> None:
     fault = Nan("local:0", target="variable", step=3, name="bias:0", element=0)
     verdict = verify(training(), "mirrored-2", faults=_plan(fault), timeout=60)
     assert {"finite", "variables_match_reference"} <= _laws(verdict, "broken")
-    assert verdict.first_divergence is not None
-    assert verdict.first_divergence.step in (3, 4)
+    assert present(verdict.first_divergence).step in (3, 4)
 
 
 @pytest.mark.full  # scenarios/test_programs_under_faults.py kills one
@@ -148,8 +145,7 @@ def test_updates_count_between_those_scheduled_and_those_run_again() -> None:
     assert "updates_counted" in _laws(verdict, "held")
     wrong = verify(_reports_sum, "parameter_server-2w1p", faults=_plan(fault), tier="exact", timeout=60)
     assert _laws(wrong, "broken") == {"variables_match_reference"}
-    assert wrong.explanation is not None
-    assert wrong.explanation.rule == "update_repeated"
+    assert present(wrong.explanation).rule == "update_repeated"
 
 
 @pytest.mark.parametrize(
@@ -171,24 +167,16 @@ def test_what_makes_no_sense_is_a_usage_error(strategy: str, options: dict[str, 
         verify(training(), strategy, **options)
 
 
-def _command(*arguments: str) -> Any:
-    return CliRunner().invoke(_lockstep, ["verify", *arguments], standalone_mode=False, catch_exceptions=False)
-
-
 def test_the_command_judges_under_faults(train: str, tmp_path: Path) -> None:
     """Exit code 0 or 1; the JSON has the expanded plan, also what the file of a plan and --fault say together."""
     (tmp_path / "plan.toml").write_text('seed = 3\n[[fault]]\nkind = "kill"\ntask = "*"\nstep = "2..3"\n')
     plan = ("--plan", str(tmp_path / "plan.toml"), "--fault", "kind=slow,per_step=1ms,task=local:0,step=1")
-    options = ("--strategy", "default", "--exact", "--json", "--timeout", "60", *plan, "--seed", "5")
-    right = _command(f"{train}:train", *options)
-    assert right.return_value == 0, right.output
-    found = json.loads(right.stdout)
+    options = ("--strategy", "default", "--exact", "--timeout", "60", *plan, "--seed", "5")
+    found = json_of("verify", f"{train}:train", *options)
     drawn = found["faults"]["plan"]
     assert (drawn["seed"], [fault["kind"] for fault in drawn["fault"]]) == (5, ["kill", "slow"])
     assert found["interrupted"]["at"] == drawn["fault"][0]["step"]
-    wrong = _command(f"{train}:forgetful", *options)
-    assert wrong.return_value == 1
-    assert "nothing was resumed" in wrong.stdout
+    assert "nothing was resumed" in lockstep("verify", f"{train}:forgetful", "--json", *options, code=1).stdout
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from click.testing import CliRunner
 
 from harness import StrategyCase, strategy_case, verify
-from harness.cli import _lockstep
 from harness.evidence.parts import TRACES
 from harness.running.machine_files import brought_if_failed, placed_program, record_directory
 from harness.subject.machines import OVER_VARIABLE, Over
@@ -18,6 +15,8 @@ from harness.subject.program import Program
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, TaskError, UsageError
 from simulator.faults import Kill, MachineLost, Partition
 from simulator.machines.protocol import LEFT
+from tests._present import present
+from tests.harness._called import json_of
 from tests.harness._mistaken import commuting
 from tests.harness._programs import alone, exact
 from tests.harness._resumable import training
@@ -42,25 +41,29 @@ def _over(files: str | None) -> StrategyCase:
     return strategy_case("multi_worker-2", over=Over(TWO, files=files))
 
 
-def test_what_is_saved_is_where_all_machines_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _where_machines_find_lockstep(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands begin in this directory, which is that of the checkout."""
+    monkeypatch.chdir(ROOT)
+
+
+def test_what_is_saved_is_where_all_machines_see_it(here: Path) -> None:
     """In the run's own directory, else in one of the working directory, which they share; that one does not stay."""
-    monkeypatch.chdir(tmp_path)
-    kept = tmp_path / "kept"
+    kept = here / "kept"
     kept.mkdir()
     with record_directory(cast("Cluster", _Seeing(kept)), _over("ship"), kept, needed=True) as directory:
         assert directory == kept
     with record_directory(cast("Cluster", _Seeing()), _over(None), kept, needed=True) as directory:
         assert directory is not None
-        assert directory.parent == tmp_path
+        assert directory.parent == here
         (directory / "checkpoint").write_text("saved")
     assert (kept / "checkpoint").read_text() == "saved"
-    assert [path.name for path in tmp_path.iterdir()] == ["kept"]
+    assert [path.name for path in here.iterdir()] == ["kept"]
 
 
-def test_what_a_run_has_saved_that_fails_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_run_has_saved_that_fails_is_kept(here: Path) -> None:
     """And what it has recorded: its numbers may be judged, and somebody has to look."""
-    monkeypatch.chdir(tmp_path)
-    kept, run, traces = (tmp_path / name for name in ("kept", "run", "traces"))
+    kept, run, traces = (here / name for name in ("kept", "run", "traces"))
     (run / LEFT / TRACES).mkdir(parents=True)
     (run / LEFT / TRACES / "worker-0.trace").write_text("recorded")
     failed = RunFailed((TaskError("worker:0", "Exit", "code 7", at=1.0),), RunResult({}, 0.0, run))
@@ -93,8 +96,7 @@ def test_a_directory_that_machines_do_not_share_is_refused_where_it_is_needed(tm
 def test_clusters_of_a_session_are_on_its_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     """As pytest's option has it; what was asked for goes first, and a single process stays here."""
     monkeypatch.setenv(OVER_VARIABLE, Over(TWO, (("worker:0", "m1"),), "ship").as_default())
-    found = strategy_case("multi_worker-2").over
-    assert found is not None
+    found = present(strategy_case("multi_worker-2").over)
     asked = {name: value for name, value in found.options.items() if value is not None}
     assert asked == {"machines": TWO, "place": {"worker:0": "m1"}, "files": "ship"}
     assert strategy_case("mirrored-2").over is None
@@ -144,26 +146,17 @@ def test_what_cannot_be_had_is_refused_before_anything_runs(options: dict[str, A
         verify(exact(), "multi_worker-2", **options)
 
 
-def test_a_machine_that_cannot_be_reached_is_exit_code_4(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_machine_that_cannot_be_reached_is_exit_code_4() -> None:
     """Before the reference is made; in JSON with the keys of a verdict."""
-    monkeypatch.chdir(ROOT)
-    asked = ["examples/verify_custom_loop.py:train", "--strategy", "multi_worker-2", "--json"]
-    result = CliRunner().invoke(
-        _lockstep,
-        ["verify", *asked, "--machines", "sh -c 'exit 9' {}:m0"],
-        standalone_mode=False,
-        catch_exceptions=False,
-    )
-    assert result.return_value == 4
-    found = json.loads(result.stdout)
+    asked = ("examples/verify_custom_loop.py:train", "--strategy", "multi_worker-2")
+    found = json_of("verify", *asked, "--machines", "sh -c 'exit 9' {}:m0", code=4)
     assert found["consistent"] is False
     assert "machine m0 cannot be used: the command that leads to it ended with exit code 9" in found["error"]
 
 
 @pytest.mark.full
-def test_a_right_program_is_consistent_over_machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_right_program_is_consistent_over_machines(tmp_path: Path) -> None:
     """By traces that were brought here while they grew; the verdict says which task was where."""
-    monkeypatch.chdir(ROOT)
     out = tmp_path / "out"
     place = {"worker:0": "m1", "worker:1": "m0"}
     verdict = verify(exact(), "multi_worker-2", machines=TWO, place=place, tier="exact", out=out)
@@ -176,9 +169,8 @@ def test_a_right_program_is_consistent_over_machines(tmp_path: Path, monkeypatch
 
 @pytest.mark.full
 @pytest.mark.parametrize("files", ["shared", "ship"])
-def test_a_wrong_program_is_found_over_machines(files: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_program_is_found_over_machines(files: str) -> None:
     """With the law and the step as on one machine."""
-    monkeypatch.chdir(ROOT)
     verdict = verify(exact("example_dropped"), "multi_worker-2", tier="exact", machines=TWO, files=files)
     assert not verdict
     broken = {judgement.law for judgement in verdict.judgements if judgement.status == "broken"}
@@ -212,28 +204,21 @@ def _tripled(strategy: Any, record: Any) -> None:
 @pytest.mark.full
 def test_a_line_is_named_only_of_what_is_wrong_here_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """The runs that explain and prove are made here, which the verdict says."""
-    monkeypatch.chdir(ROOT)
     monkeypatch.setenv("LOCKSTEP_CULPRIT", "1")
     named = verify("examples/verify_custom_loop.py:train_wrong", "multi_worker-2", machines=TWO, prove=True)
-    assert named.culprit is not None
-    assert named.culprit.lines[0].startswith("examples/verify_custom_loop.py:28")
-    assert named.proof is not None
-    assert named.proof.status == "refuted"
+    assert present(named.culprit).lines[0].startswith("examples/verify_custom_loop.py:28")
+    assert present(named.proof).status == "refuted"
     assert "; the reference and all other runs were here" in str(named)
     there = verify(_tripled, "multi_worker-2", machines=TWO, prove=False)
     assert not there
     assert there.culprit is None
-    assert there.looked is not None
-    assert "that run was on this machine" in str(there.looked.why_not)
+    assert "that run was on this machine" in str(present(there.looked).why_not)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("scratch", False)])
-def test_an_interrupted_training_is_judged_over_machines(
-    mistake: str, consistent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupted_training_is_judged_over_machines(mistake: str, consistent: bool) -> None:
     """Both parts of it, with what was saved in a directory that all machines see."""
-    monkeypatch.chdir(ROOT)
     verdict = verify(training(mistake), "multi_worker-2", interrupt_at=5, machines=TWO)
     assert verdict.consistent is consistent, str(verdict)
     assert verdict.interrupted is not None or not consistent
@@ -241,11 +226,8 @@ def test_an_interrupted_training_is_judged_over_machines(
 
 @pytest.mark.full
 @pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("older", False)])
-def test_a_training_under_faults_is_judged_over_machines(
-    mistake: str, consistent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_under_faults_is_judged_over_machines(mistake: str, consistent: bool) -> None:
     """A worker is killed, all are started again on their machines, and each part is judged."""
-    monkeypatch.chdir(ROOT)
     plan = FaultPlan(faults=(Kill(task="worker:1", step=5),))
     verdict = verify(training(mistake), "multi_worker-2", faults=plan, machines=TWO)
     assert verdict.consistent is consistent, str(verdict)
@@ -253,18 +235,16 @@ def test_a_training_under_faults_is_judged_over_machines(
 
 
 @pytest.mark.full
-def test_workers_that_train_apart_are_found_over_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_that_train_apart_are_found_over_machines() -> None:
     """By what went between their machines, which is too little."""
-    monkeypatch.chdir(ROOT)
     verdict = verify(alone, "multi_worker-2", tier="exact", machines=TWO)
     assert not verdict
     assert {law.law for law in verdict.judgements if law.status == "broken"} == {"tasks_connected"}
 
 
 @pytest.mark.full
-def test_a_coordinator_is_judged_over_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coordinator_is_judged_over_machines() -> None:
     """Its servers are on the other machine."""
-    monkeypatch.chdir(ROOT)
     place = {"chief:0": "m0", "worker:0": "m1", "ps:0": "m1"}
     verdict = verify(commuting(), "parameter_server-1w1p", tier="exact", machines=TWO, place=place)
     assert verdict, str(verdict)
@@ -275,11 +255,8 @@ def test_a_coordinator_is_judged_over_machines(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("older", False)])
-def test_a_training_that_loses_a_machine_is_judged(
-    mistake: str, consistent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_that_loses_a_machine_is_judged(mistake: str, consistent: bool) -> None:
     """It goes on from its last checkpoint, with a machine that had nothing to do until then."""
-    monkeypatch.chdir(ROOT)
     plan = FaultPlan(faults=(MachineLost(task="worker:1", step=5),))
     verdict = verify(training(mistake), "multi_worker-2", faults=plan, machines="env MACHINE={}:m0,m1,m2")
     assert verdict.consistent is consistent, str(verdict)
@@ -291,10 +268,9 @@ def test_a_training_that_loses_a_machine_is_judged(
 @pytest.mark.full
 @pytest.mark.parametrize(("mistake", "consistent"), [("", True), ("older", False)])
 def test_a_coordinator_that_loses_the_machine_of_a_worker_is_judged(
-    mistake: str, consistent: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    mistake: str, consistent: bool, tmp_path: Path
 ) -> None:
     """All tasks begin again, the worker on a machine that had nothing to do; policy `task` is the default."""
-    monkeypatch.chdir(ROOT)
     plan = FaultPlan(faults=(MachineLost(task="worker:1", step=5),))
     place = {"chief:0": "m0", "ps:0": "m0", "worker:0": "m0", "worker:1": "m1"}
     with lab(tmp_path, count=3) as made:
@@ -306,9 +282,8 @@ def test_a_coordinator_that_loses_the_machine_of_a_worker_is_judged(
 
 
 @pytest.mark.full
-def test_machines_that_share_little_are_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_machines_that_share_little_are_judged(tmp_path: Path) -> None:
     """Neither clocks, by which parts are told apart, nor temporary files: checkpoints are in the working directory."""
-    monkeypatch.chdir(ROOT)
     # Steps count from 1 in each process, and the second one goes on after step 2.
     plan = FaultPlan(faults=(Kill(task="worker:1", step=2), Kill(task="worker:1", step=5)))
     with lab(tmp_path) as made:

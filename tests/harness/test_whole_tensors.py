@@ -15,6 +15,7 @@ from harness.judging.tolerance import DerivedTolerance
 from harness.judging.tolerance.derived import follows_gradient
 from harness.judging.tolerance.whole_tensor import whole
 from harness.judging.verdict import Verdict
+from tests._present import present
 from tests.harness._traces import client, step, variable
 
 BFLOAT16 = 2.0**-7
@@ -39,8 +40,7 @@ def test_a_factor_is_found_among_a_thousand_elements(factor: float, found: bool)
     """Each may be off by 3 % of itself; all together by half a percent."""
     truth = _normal(0)
     observed = factor * truth * (1 + 0.5 * BFLOAT16 * _normal(7))
-    judged = whole(observed, truth, _draws(), np.zeros(_SHAPE))
-    assert judged is not None
+    judged = present(whole(observed, truth, _draws(), np.zeros(_SHAPE)))
     assert judged.factor == pytest.approx(factor, abs=2e-3)
     assert judged.factor_bound < 0.008
     assert (judged.factor_ratio > 1) is found
@@ -51,8 +51,7 @@ def test_what_no_factor_explains_is_a_rest(share: float, found: bool) -> None:
     """A term of 6 % of the size that points elsewhere leaves the factor as it is."""
     truth = _normal(0)
     observed = truth * (1 + 0.5 * BFLOAT16 * _normal(7)) + share * _normal(8)
-    judged = whole(observed, truth, _draws(), np.zeros(_SHAPE))
-    assert judged is not None
+    judged = present(whole(observed, truth, _draws(), np.zeros(_SHAPE)))
     assert (judged.rest_ratio > 1) is found
 
 
@@ -60,11 +59,9 @@ def test_what_all_elements_have_in_common_averages_out_over_none() -> None:
     """One scale that is rounded moves all alike, in the reruns as in the run."""
     truth = _normal(0)
     draws = [BFLOAT16 * sign * truth + each for sign, each in zip((1, -1, -1, 1, 1), _draws(), strict=True)]
-    judged = whole(truth * (1 + BFLOAT16), truth, draws, np.zeros(_SHAPE))
-    assert judged is not None
+    judged = present(whole(truth * (1 + BFLOAT16), truth, draws, np.zeros(_SHAPE)))
     assert judged.factor_ratio < 1
-    alone = whole(truth * (1 + BFLOAT16), truth, _draws(), np.zeros(_SHAPE))
-    assert alone is not None
+    alone = present(whole(truth * (1 + BFLOAT16), truth, _draws(), np.zeros(_SHAPE)))
     assert alone.factor_ratio > 1
 
 
@@ -73,12 +70,10 @@ def test_few_ways_of_moving_are_few_draws() -> None:
     truth, way = _normal(0), _normal(3)
     drawn = (0.5, -0.5, 1.0, -0.8, 0.3)
     along_one = [0.01 * each * way for each in drawn]
-    judged = whole(truth + 0.02 * way, truth, along_one, np.zeros(_SHAPE))
-    assert judged is not None
+    judged = present(whole(truth + 0.02 * way, truth, along_one, np.zeros(_SHAPE)))
     assert judged.rest_ratio < 1
     by_themselves = [0.01 * _normal(20 + k) for k, _ in enumerate(drawn)]
-    other = whole(truth + 0.02 * way, truth, by_themselves, np.zeros(_SHAPE))
-    assert other is not None
+    other = present(whole(truth + 0.02 * way, truth, by_themselves, np.zeros(_SHAPE)))
     assert other.rest_ratio > 1
 
 
@@ -153,9 +148,7 @@ def test_the_update_of_a_variable_is_judged_as_a_whole() -> None:
     assert "as a whole: what the step adds to it is 1.01" in finding.text
     assert finding.expected == 1.0
     assert wrong.resolution is not None
-    assert wrong.resolution.wholes is not None
-    assert wrong.resolution.wholes.factor is not None
-    assert wrong.resolution.wholes.factor.error < 0.01
+    assert present(present(wrong.resolution.wholes).factor).error < 0.01
     assert "as wholes a factor off by 0.004" in str(wrong.resolution)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness import verify
+from tests._present import present
 from tests.harness._half import half
 
 
@@ -19,14 +20,11 @@ def test_a_hundredth_on_gradients_is_found(dtype: str, factor: float) -> None:
     """By the whole of what a step adds, where the bounds of elements are wider than that; the right twin is green."""
     verdict = verify(half(dtype, factor=factor), "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == ("consistent" if factor == 1.0 else "inconsistent")
-    wholes = verdict.resolution["variables"].wholes
-    assert wholes is not None
+    wholes = present(verdict.resolution["variables"].wholes)
     if factor != 1.0:
-        assert verdict.first_divergence is not None
-        assert verdict.first_divergence.step == 1
+        assert present(verdict.first_divergence).step == 1
     else:
-        assert wholes.factor is not None
-        assert wholes.factor.error < 0.1
+        assert present(wholes.factor).error < 0.1
         assert "as wholes a factor off by" in " ".join(str(verdict).split())
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from simulator import Cluster, Topology
 from simulator.journal import read_journal
+from tests.simulator._faults import own_agent
 
 _CHECKPOINT = """
 import os
@@ -125,10 +126,7 @@ def checkpoints(path: str) -> tuple[Any, Any]:
 
 def train(path: str, directory: str, steps: int, interval: int) -> None:
     """Announce so many steps, and save after every `interval` of them."""
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     checkpoint, manager = checkpoints(path)
     own = manager(checkpoint(), f"{directory}/{agent.spec.task}")
     for number in range(1, steps + 1):

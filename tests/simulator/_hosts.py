@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from simulator.agent import current
+from tests.simulator._faults import own_agent
 from tests.simulator._wire import connect_request
 
 _SECONDS_MAX = 20.0
@@ -60,8 +60,7 @@ def stream(count: int, pieces: int = 1) -> tuple[int, float, int]:
     Returns:
         Bytes done, seconds, and how many bytes TCP has sent again.
     """
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     config = json.loads(os.environ["TF_CONFIG"])
     host, _, port = config["cluster"]["worker"][1].rpartition(":")
     index = config["task"]["index"]

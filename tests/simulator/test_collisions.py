@@ -15,6 +15,7 @@ import pytest
 
 from simulator import Cluster, Run, RunFailed, Topology
 from simulator.machines.local import machine
+from tests.simulator._faults import own_agent
 
 _SCRIPT = """
 import json, os, socket, sys, threading
@@ -108,11 +109,8 @@ def test_a_start_is_repeated_on_new_ports_after_a_conflict(rival: int, monkeypat
 
 def _serve_and_fail() -> None:
     """Bind as `_serve_own_address` does, announce a step, and fail."""
-    from simulator.agent import current
-
     _serve_own_address()
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     agent.step(1)
     raise ValueError("asked for")
 

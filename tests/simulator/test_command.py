@@ -7,22 +7,21 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import simulator
-from simulator import Cluster, RunFailed, RunResult, Topology, UsageError
+from simulator import RunResult, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.launch.programs import last_exception
 from simulator.run.task import Task
 from tests._ended import has_ended
+from tests.simulator._only_run import bare, failure_of_command, result_of_command
 from tests.simulator._wire import eventually
 
 ROOT = Path(__file__).parents[2]
-bare = partial(Cluster, preload=(), timeout=30)
 Program = Callable[[str], list[str]]
 
 # Keras 2 as far as the counting sees it: a list of callbacks that `fit` talks to.
@@ -88,12 +87,6 @@ def _values(result: RunResult) -> dict[str, Any]:
     return {name: json.loads(task.log) for name, task in result.items()}
 
 
-def _failure(command: list[str], topology: Topology, **options: Any) -> RunFailed:
-    with bare(topology, **options) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run_command(command)
-    return caught.value
-
-
 def test_a_program_that_closes_all_descriptors_is_still_counted(program: Program, tmp_path: Path) -> None:
     """It connects again; a file of the program that has got the number of the connection is left alone."""
     code = (
@@ -103,8 +96,7 @@ def test_a_program_that_closes_all_descriptors_is_still_counted(program: Program
         f"files = [open({str(tmp_path)!r} + f'/{{number}}', 'wb') for number in range(20)]\n"
         "for _ in range(2): simulator.step()\n"
     )
-    with bare(Topology(worker=1), out=tmp_path / "out") as cluster:
-        result = cluster.run_command(program(code))
+    result = result_of_command(bare(Topology(worker=1), out=tmp_path / "out"), program(code))
     assert result["worker:0"].steps == 3
     events = list(read_journal(tmp_path / "out" / "0" / "journal.jsonl"))
     assert [event["number"] for event in events if event["event"] == "step"] == [1, 2, 3]
@@ -119,8 +111,7 @@ def test_each_task_runs_the_command_with_its_own_config(program: Program, tmp_pa
         "group = os.getpgrp() == os.getpid() == os.getsid(0)\n"
         "print(json.dumps([sys.argv[1:], os.getcwd(), group, json.loads(os.environ['TF_CONFIG'])['task']]))"
     )
-    with bare(Topology(chief=1, worker=2)) as cluster:
-        result = cluster.run_command([*command, "--rate", "0.1"], cwd=tmp_path)
+    result = result_of_command(bare(Topology(chief=1, worker=2)), [*command, "--rate", "0.1"], cwd=tmp_path)
     assert [task.exit for task in result.values()] == [0, 0, 0]
     assert all(value[:3] == [["--rate", "0.1"], str(tmp_path), True] for value in _values(result).values())
     assert {name: value[3] for name, value in _values(result).items()} == {
@@ -132,21 +123,18 @@ def test_each_task_runs_the_command_with_its_own_config(program: Program, tmp_pa
 
 def test_any_program_will_do() -> None:
     """A shell script is a program; its steps are not known."""
-    with bare(Topology(worker=1)) as cluster:
-        result = cluster.run_command(["sh", "-c", "echo here; exec true"])
+    result = result_of_command(bare(Topology(worker=1)), ["sh", "-c", "echo here; exec true"])
     assert (result["worker:0"].log, result["worker:0"].steps, result["worker:0"].counted_by) == ("here\n", 0, None)
 
 
 def test_the_first_crash_is_the_root_cause(program: Program) -> None:
     """The message has the exit code and the exception; the log is at hand; the peer is stopped."""
-    failure = _failure(
-        program(
-            "import json, os, time\n"
-            "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 1: raise ValueError('shard 1 is empty')\n"
-            "time.sleep(60)"
-        ),
-        Topology(worker=2),
+    command = program(
+        "import json, os, time\n"
+        "if json.loads(os.environ['TF_CONFIG'])['task']['index'] == 1: raise ValueError('shard 1 is empty')\n"
+        "time.sleep(60)"
     )
+    failure = failure_of_command(bare(Topology(worker=2)), command)
     assert failure.root_cause.task == "worker:1"
     assert failure.root_cause.message == "ended with exit code 1: ValueError: shard 1 is empty"
     assert "Traceback" in str(failure)
@@ -156,19 +144,20 @@ def test_the_first_crash_is_the_root_cause(program: Program) -> None:
 @pytest.mark.parametrize(("code", "exits"), [("import os; os._exit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9)])
 def test_any_exit_but_zero_fails_the_job(program: Program, code: str, exits: int) -> None:
     """Exit codes and signals alike."""
-    assert _failure(program(code), Topology(worker=1)).result["worker:0"].exit == exits
+    assert failure_of_command(bare(Topology(worker=1)), program(code)).result["worker:0"].exit == exits
 
 
 def test_a_hang_fails_with_stacks(program: Program) -> None:
     """The Python stacks of a program that waits for ever are part of the failure."""
-    failure = _failure(program("import threading; threading.Event().wait()"), Topology(worker=1), timeout=1.0)
+    command = program("import threading; threading.Event().wait()")
+    failure = failure_of_command(bare(Topology(worker=1), timeout=1.0), command)
     assert failure.root_cause.kind == "Hang"
     assert "program.py" in failure.stacks["worker:0"]
 
 
 def test_a_program_that_does_not_answer_the_signal_is_left_alone() -> None:
     """A hung program that is not Python is not killed by the question for its stacks, and is then stopped."""
-    failure = _failure(["sleep", "60"], Topology(worker=1), timeout=0.5)
+    failure = failure_of_command(bare(Topology(worker=1), timeout=0.5), ["sleep", "60"])
     assert failure.root_cause.kind == "Hang"
     assert failure.result["worker:0"].exit == -15
 
@@ -179,8 +168,7 @@ def test_with_ps_tasks_the_chief_decides_and_servers_are_stopped(program: Progra
         "import json, os, threading\n"
         "if json.loads(os.environ['TF_CONFIG'])['task']['type'] in ('worker', 'ps'): threading.Event().wait()"
     )
-    with bare(Topology(chief=1, worker=2, ps=1)) as cluster:
-        result = cluster.run_command(command)
+    result = result_of_command(bare(Topology(chief=1, worker=2, ps=1)), command)
     assert result["chief:0"].exit == 0
     assert all(result[name].stopped for name in ("worker:0", "worker:1", "ps:0"))
 
@@ -191,7 +179,7 @@ def test_a_server_that_crashes_fails_the_job(program: Program) -> None:
         "import json, os, threading\n"
         "os._exit(3) if json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'ps' else threading.Event().wait()"
     )
-    assert _failure(command, Topology(chief=1, worker=1, ps=1)).root_cause.task == "ps:0"
+    assert failure_of_command(bare(Topology(chief=1, worker=1, ps=1)), command).root_cause.task == "ps:0"
 
 
 def test_a_server_that_dies_slowly_has_crashed_all_the_same(
@@ -229,8 +217,7 @@ def test_an_evaluator_is_stopped_after_training(program: Program) -> None:
         "import json, os, threading\n"
         "if json.loads(os.environ['TF_CONFIG'])['task']['type'] == 'evaluator': threading.Event().wait(1); os._exit(0)"
     )
-    with bare(Topology(worker=1, evaluator=1)) as cluster:
-        result = cluster.run_command(command)
+    result = result_of_command(bare(Topology(worker=1, evaluator=1)), command)
     assert (result["evaluator:0"].exit, result["evaluator:0"].stopped) == (0, False)
 
 
@@ -241,8 +228,7 @@ def test_what_a_program_leaves_behind_is_killed(program: Program, tmp_path: Path
         "child = subprocess.Popen([sys.executable, '-c', 'import signal; signal.pause()'])\n"
         f"pathlib.Path({str(tmp_path / 'child')!r}).write_text(str(child.pid))"
     )
-    with bare(Topology(worker=1)) as cluster:
-        cluster.run_command(command)
+    result_of_command(bare(Topology(worker=1)), command)
     child = int((tmp_path / "child").read_text())
     assert has_ended(child)
 
@@ -254,8 +240,7 @@ def test_a_restarted_program_finds_its_port_again(program: Program) -> None:
         "print(os.environ['TF_CONFIG'])\n"
         "os._exit(5 if json.loads(os.environ['LOCKSTEP_AGENT'])['incarnation'] == 0 else 0)"
     )
-    with bare(Topology(worker=2), restarts=1) as cluster:
-        result = cluster.run_command(command)
+    result = result_of_command(bare(Topology(worker=2), restarts=1), command)
     for task in result.values():
         first, mark, second = task.log.splitlines()
         assert first == second
@@ -306,8 +291,7 @@ def test_outermost_calls_of_functions_are_counted(program: Program, fakes: dict[
         "of_keras.__module__ = 'keras.src.optimizers'\n"
         "for _ in range(3): outer(), Function(of_keras)()"
     )
-    with bare(Topology(worker=1), env=fakes) as cluster:
-        result = cluster.run_command(command)
+    result = result_of_command(bare(Topology(worker=1), env=fakes), command)
     assert (result["worker:0"].steps, result["worker:0"].counted_by) == (3, "outermost calls of tf.functions")
 
 
@@ -336,8 +320,7 @@ def test_one_way_counts(
     program: Program, fakes: dict[str, str], tmp_path: Path, ways: str, steps: int, way: str
 ) -> None:
     """The most telling way counts and puts an end to the others, and the journal says each change."""
-    with bare(Topology(worker=1), env=fakes, out=tmp_path / "out") as cluster:
-        result = cluster.run_command(program(MIXED), steps=ways)
+    result = result_of_command(bare(Topology(worker=1), env=fakes, out=tmp_path / "out"), program(MIXED), steps=ways)
     assert (result["worker:0"].steps, result["worker:0"].counted_by) == (steps, way)
     journal = read_journal(tmp_path / "out" / "0" / "journal.jsonl")
     changes = [event["by"] for event in journal if event["event"] == "counting"]
@@ -357,16 +340,14 @@ def test_forks_and_helper_processes_do_not_count(program: Program, tmp_path: Pat
         "if child: os.waitpid(child, 0)\n"
         "else: os._exit(0)"
     )
-    with bare(Topology(worker=1)) as cluster:
-        assert cluster.run_command(command)["worker:0"].steps == 2
+    assert result_of_command(bare(Topology(worker=1)), command)["worker:0"].steps == 2
 
 
 def test_a_shell_script_may_call_the_program(program: Program) -> None:
     """Steps are counted although the task's own process is a shell; a second program takes over from the first."""
     code = "import simulator\nsimulator.step()"
     python = " ".join(program(code))
-    with bare(Topology(worker=1)) as cluster:
-        result = cluster.run_command(["sh", "-c", f"{python} && {python}; echo $?"])
+    result = result_of_command(bare(Topology(worker=1)), ["sh", "-c", f"{python} && {python}; echo $?"])
     assert result["worker:0"].log == "0\n"
     assert result["worker:0"].counted_by == "simulator.step()"
 
@@ -386,8 +367,7 @@ def test_the_injection_is_light(program: Program) -> None:
     command = program(
         "import sys; print(sorted({'simulator', 'msgspec', 'dill', 'tensorflow', 'numpy'} & set(sys.modules)))"
     )
-    with bare(Topology(worker=1)) as cluster:
-        assert cluster.run_command(command)["worker:0"].log == "[]\n"
+    assert result_of_command(bare(Topology(worker=1)), command)["worker:0"].log == "[]\n"
 
 
 def test_a_module_of_the_users_own_with_the_same_name_costs_nothing(
@@ -396,8 +376,7 @@ def test_a_module_of_the_users_own_with_the_same_name_costs_nothing(
     """The program finds its own `simulator`, and its steps are counted all the same."""
     (tmp_path / "simulator.py").write_text("mine = True")
     command = program("import simulator\nfrom tf_keras.src.callbacks import fit\nfit(1, [0])\nprint(simulator.mine)")
-    with bare(Topology(worker=1), env=fakes) as cluster:
-        task = cluster.run_command(command)["worker:0"]
+    task = result_of_command(bare(Topology(worker=1), env=fakes), command)["worker:0"]
     assert (task.exit, task.steps, task.counted_by, task.log) == (0, 1, "Keras fit", "True\n")
 
 
@@ -469,8 +448,7 @@ def test_both_real_kerases_are_counted(program: Program) -> None:
         "train(tf_keras, 1)\n"
         "train(keras, 3)\n"
     )
-    with bare(Topology(worker=1), timeout=60) as cluster:
-        result = cluster.run_command(command)
+    result = result_of_command(bare(Topology(worker=1), timeout=60), command)
     assert (result["worker:0"].steps, result["worker:0"].counted_by) == (32, "Keras fit")
 
 
@@ -490,7 +468,6 @@ def test_real_functions_are_counted_on_the_devices_asked_for(program: Program) -
         "tf.map_fn(lambda x: x, tf.range(3))\n"
         "print('replicas', strategy.num_replicas_in_sync)"
     )
-    with bare(Topology(worker=1, devices="cpu:2"), timeout=60) as cluster:
-        task = cluster.run_command(command)["worker:0"]
+    task = result_of_command(bare(Topology(worker=1, devices="cpu:2"), timeout=60), command)["worker:0"]
     assert (task.steps, task.counted_by) == (4, "outermost calls of tf.functions")
     assert "replicas 2" in task.log

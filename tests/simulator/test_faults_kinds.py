@@ -31,6 +31,7 @@ from simulator.faults import (
 from simulator.faults.injector.strike import Strike
 from tests._ended import has_ended
 from tests.simulator._faults import events, own_agent, plan_of, run_steps, steps
+from tests.simulator._only_run import bare, result_of
 
 
 def _effects(out: Path) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -95,8 +96,7 @@ def test_one_task_triggers_a_fault_on_another(tmp_path: Path) -> None:
 def test_restart_policies_see_a_planned_death(tmp_path: Path) -> None:
     """With restarts allowed and none in the fault, the job's policy answers the death."""
     plan = plan_of(Kill("worker:1", step=5))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, restarts=1, out=tmp_path) as cluster:
-        result = cluster.run(steps, 12, 0.01)
+    result = result_of(bare(Topology(worker=2), faults=plan, restarts=1, out=tmp_path), steps, 12, 0.01)
     assert [task.incarnation for task in result.values()] == [1, 1]
 
 
@@ -119,7 +119,7 @@ def _deaf(count: int) -> None:
 def test_preempt_gives_notice_then_kills(tmp_path: Path, body: Any, signal_name: str, *, in_time: bool) -> None:
     """A task that obeys ends by SIGTERM; one that is deaf by SIGKILL, after the grace."""
     plan = plan_of(Preempt("worker:1", step=3, grace="200ms"))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
+    with bare(Topology(worker=2), faults=plan, out=tmp_path) as cluster:
         result = cluster.run(body, *((40, 0.02) if body is steps else (40,)))
     effect, _ = _effects(tmp_path)
     assert (result["worker:1"].signal, effect["within_grace"]) == (signal_name, in_time)
@@ -228,8 +228,7 @@ def _write_often(directory: str, count: int) -> list[str]:
 def test_disk_full_fails_writes_until_it_is_undone(tmp_path: Path) -> None:
     """Between the two steps every write beyond the size fails with EFBIG, and afterwards none does."""
     plan = plan_of(DiskFull("worker:1", step=2, of="worker:1", until=5, size="64KiB"))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path / "out") as cluster:
-        result = cluster.run(_write_often, str(tmp_path), 8)
+    result = result_of(bare(Topology(worker=2), faults=plan, out=tmp_path / "out"), _write_often, str(tmp_path), 8)
     assert result["worker:1"].value == ["ok", "ok", *["OSError27"] * 3, "ok", "ok", "ok"]
     assert result["worker:0"].value == ["ok"] * 8
     (fired,) = events(tmp_path / "out", "fired")
@@ -244,8 +243,7 @@ def test_a_disk_is_full_while_any_fault_says_so(tmp_path: Path, first: bool) -> 
         for until, size in ((3, "60KiB"), (5, "64KiB"))
     )
     plan = plan_of(*((short, long) if first else (long, short)))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path / "out") as cluster:
-        result = cluster.run(_write_often, str(tmp_path), 8)
+    result = result_of(bare(Topology(worker=2), faults=plan, out=tmp_path / "out"), _write_often, str(tmp_path), 8)
     assert result["worker:1"].value == ["ok", "ok", *["OSError27"] * 3, "ok", "ok", "ok"]
 
 
@@ -278,7 +276,7 @@ def _steps_while_memory_is_given_back(times: int) -> None:
 def test_oom_strikes_although_other_threads_give_memory_back(tmp_path: Path) -> None:
     """A bound that was too high when it was set is set again, until it refuses something."""
     plan = plan_of(Oom("worker:0", step=2))
-    with Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
+    with bare(Topology(worker=1), faults=plan, out=tmp_path) as cluster:
         assert cluster.run(_steps_while_memory_is_given_back, 20)["worker:0"].exit == 1
     (fired,) = events(tmp_path, "fired")
     assert fired["effect"]["refused"] == {"worker:0": "MemoryError"}
@@ -288,7 +286,7 @@ def test_oom_that_is_never_refused_anything_has_no_effect(tmp_path: Path) -> Non
     """Negative control: where memory is given back for ever, nothing is refused, and the run fails."""
     plan = plan_of(Oom("worker:0", step=2))
     with (
-        Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan) as cluster,
+        bare(Topology(worker=1), faults=plan) as cluster,
         pytest.raises(RunFailed, match="an allocation was not refused in worker:0"),
     ):
         cluster.run(_steps_while_memory_is_given_back, 1001)
@@ -311,7 +309,7 @@ def _allocate(count: int) -> list[bool]:
 def test_oom_that_is_not_fatal_lets_the_program_meet_it(tmp_path: Path) -> None:
     """The bound is there between two steps, and gone afterwards."""
     plan = plan_of(Oom("worker:0", step=2, until=4, fatal=False))
-    with Cluster(Topology(worker=1), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
+    with bare(Topology(worker=1), faults=plan, out=tmp_path) as cluster:
         assert cluster.run(_allocate, 6)["worker:0"].value == [True, True, False, False, True, True]
 
 
@@ -362,8 +360,7 @@ def test_a_line_of_a_log_and_a_time_are_triggers(tmp_path: Path) -> None:
     plan = plan_of(
         Pause("worker:0", log="loss at 5$", duration="30ms"), Pause("worker:1", time="150ms", duration="30ms")
     )
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
-        cluster.run(_log, 30)
+    result_of(bare(Topology(worker=2), faults=plan, out=tmp_path), _log, 30)
     fired = {event["tasks"][0]: event for event in events(tmp_path, "fired")}
     start = events(tmp_path, "start")[0]["t"]
     (log,) = tmp_path.rglob("worker-0.log")
@@ -401,8 +398,7 @@ def test_faults_are_reported_in_the_order_in_which_they_strike(tmp_path: Path, m
 def test_what_begins_at_no_step_may_end_at_one(trigger: dict[str, str], tmp_path: Path) -> None:
     """The end is exact although the beginning is not."""
     plan = plan_of(Pause("worker:1", of="worker:0", **trigger, until=20))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
-        cluster.run(_log, 30)
+    result_of(bare(Topology(worker=2), faults=plan, out=tmp_path), _log, 30)
     seen = {event["number"]: event["t"] for event in events(tmp_path, "step") if event["task"] == "worker:0"}
     (undone,) = events(tmp_path, "undone")
     assert seen[20] <= undone["t"] <= seen[21]
@@ -427,7 +423,7 @@ def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:
         threading.Event().wait(20)
 
     plan = plan_of(Pause("worker:1", of="worker:0", step=1))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
+    with bare(Topology(worker=2), faults=plan, out=tmp_path) as cluster:
         with pytest.raises(RunFailed, match="own failure"):
             cluster.run(body)
         pid = cluster.task("worker:1").pid
@@ -439,7 +435,7 @@ def test_faults_are_undone_when_the_run_fails(tmp_path: Path) -> None:
 def test_faults_are_undone_on_ctrl_c(tmp_path: Path) -> None:
     """KeyboardInterrupt in the parent passes through, after the undo."""
     plan = plan_of(Pause("worker:1", step=1))
-    cluster = Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path)
+    cluster = bare(Topology(worker=2), faults=plan, out=tmp_path)
     with cluster, pytest.raises(KeyboardInterrupt):
         _interrupted(cluster)
     assert _effects(tmp_path)[1] == {"continued": ["worker:1"]}

@@ -25,6 +25,7 @@ from simulator.faults import (
     TornCheckpoint,
 )
 from tests.simulator._faults import events, own_agent, plan_of, run_steps
+from tests.simulator._only_run import bare, failure_of
 
 # One of each kind, with a trigger that never comes.
 NEVER = [
@@ -84,8 +85,7 @@ def _survive() -> None:
 )
 def test_a_task_that_survives_its_death_fails_the_run(tmp_path: Path, fault: str, why: str) -> None:
     """The program swallowed the exception, so that what the plan wanted to see did not happen."""
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan_of(fault), out=tmp_path) as cluster:
-        failure = _failure(lambda: cluster.run(_survive))
+    failure = failure_of(bare(Topology(worker=2), faults=plan_of(fault), out=tmp_path), _survive)
     assert failure.root_cause.kind == "FaultWithoutEffect"
     assert why in failure.root_cause.message
 
@@ -139,6 +139,5 @@ def test_a_failure_that_nobody_planned_is_still_one(tmp_path: Path) -> None:
         raise ValueError("own failure")
 
     plan = plan_of(Kill("worker:1", step=1))
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=plan, out=tmp_path) as cluster:
-        failure = _failure(lambda: cluster.run(body))
+    failure = failure_of(bare(Topology(worker=2), faults=plan, out=tmp_path), body)
     assert [cause.task for cause in failure.causes] == ["worker:0"]

@@ -11,17 +11,14 @@ import pytest
 
 from simulator import Cluster, FaultPlan, RunFailed, RunResult, Topology, UsageError
 from simulator.faults import Kill
-from tests.simulator._faults import events, plan_of, run_steps
+from tests.simulator._faults import events, own_agent, plan_of, run_steps
 
 ONE = Topology(worker=1)
 
 
 def _save_twice(folder: str) -> list[str]:
     """Two saves in several operations: a file and its rename, one beside the directory, a tree that is removed."""
-    from simulator.agent import current
-
-    agent, root = current(), Path(folder)
-    assert agent is not None
+    agent, root = own_agent(), Path(folder)
     found = sorted(path.name for path in root.iterdir())
     for number in (1, 2):
         (root.parent / "elsewhere").write_text("not counted")
@@ -86,9 +83,7 @@ def _reduce(count: int) -> float:
     """So many steps of two collectives each."""
     import tensorflow as tf
 
-    from simulator.agent import current
-
-    agent = current()
+    agent = own_agent()
     strategy = tf.distribute.MultiWorkerMirroredStrategy()
 
     @tf.function
@@ -103,7 +98,6 @@ def _reduce(count: int) -> float:
     total = 0.0
     for number in range(1, count + 1):
         total += float(twice())
-        assert agent is not None
         agent.step(number)
     return total
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from simulator import Cluster, Topology, UsageError
+from simulator import Topology, UsageError
 from simulator.faults.injector.gates import Gatekeeper
 from tests.simulator._faults import own_agent
-
-bare = partial(Cluster, preload=(), timeout=30)
+from tests.simulator._only_run import bare
 
 
 def _three_steps(directory: Path) -> int:

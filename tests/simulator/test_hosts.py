@@ -25,6 +25,7 @@ from simulator.network.hosts import Hosts
 from simulator.wire.hosts import plan_hosts
 from tests.simulator._faults import own_agent
 from tests.simulator._hosts import around, hosts_or_skip, stream
+from tests.simulator._only_run import failure_of, result_of
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=30, network="namespaces")
@@ -61,8 +62,7 @@ def test_without_hosts_tasks_share_this_machine() -> None:
 
 def test_bytes_arrive_and_are_counted() -> None:
     """A stream over the cable arrives whole; the counters have its bytes, in packets, and none was lost."""
-    with bare(Topology(worker=2)) as cluster:
-        result = cluster.run(stream, MB)
+    result = result_of(bare(Topology(worker=2)), stream, MB)
     assert [result[task].value[0] for task in ("worker:0", "worker:1")] == [MB, MB]
     there = next(link for link in result.links if link.src == "worker:0")
     # A packet has up to 20 + 60 bytes of headers; the busier the machine, the more and the smaller ones TCP makes. And
@@ -88,8 +88,7 @@ def test_a_rate_is_kept() -> None:
     """4 MB at 10 MB/s take 0.4 s, less what the queue takes ahead; without the rate far less."""
     seconds = []
     for links in ([], [Link(src="worker:0", dst="worker:1", rate="10MB/s")]):
-        with bare(Topology(worker=2), links=links) as cluster:
-            seconds.append(cluster.run(stream, 4 * MB)["worker:0"].value[1])
+        seconds.append(result_of(bare(Topology(worker=2), links=links), stream, 4 * MB)["worker:0"].value[1])
     free, limited = seconds
     assert free < 0.2
     assert 0.33 < limited < 2.0
@@ -211,8 +210,7 @@ def test_what_leaves_its_group_ends_with_the_run(network: str, marked: bool) -> 
         os.read(read, 1)  # the daemon has become sleep, or cannot
 
     number = int.from_bytes(os.urandom(4), "big")
-    with Cluster(Topology(worker=1), preload=(), timeout=30, network=network) as cluster:
-        cluster.run(start_daemon)
+    result_of(bare(Topology(worker=1), network=network), start_daemon)
     found = [
         process for process in psutil.process_iter(["cmdline"]) if f"600.{number}" in (process.info["cmdline"] or ())
     ]
@@ -229,9 +227,8 @@ def test_a_signal_is_seen_as_one(number: signal.Signals) -> None:
         signal.signal(number, signal.SIG_DFL) if number == signal.SIGTERM else None
         os.kill(os.getpid(), number)
 
-    with bare(Topology(worker=1)) as cluster, pytest.raises(RunFailed) as failed:
-        cluster.run(fall)
-    assert failed.value.result["worker:0"].exit == -number
+    failure = failure_of(bare(Topology(worker=1)), fall)
+    assert failure.result["worker:0"].exit == -number
 
 
 def test_an_unmodified_program_has_a_host() -> None:

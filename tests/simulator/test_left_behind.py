@@ -16,6 +16,7 @@ from simulator import Cluster, RunFailed, Topology
 from simulator.faults import Kill, Preempt
 from simulator.run import population
 from tests.simulator._faults import effects, events, own_agent, plan_of
+from tests.simulator._only_run import failure_of, result_of, result_of_command
 from tests.simulator._wire import eventually
 
 WORKERS = Topology(worker=2)
@@ -43,8 +44,7 @@ def _steps(alone: int, fails: int | None = None) -> int:
 
 def test_a_task_that_comes_back_after_its_peer_is_done_restarts_the_job(tmp_path: Path) -> None:
     """Under policy `job` the peer starts again as well, although nothing had failed; that is one restart."""
-    with bare(WORKERS, faults=plan_of(LATE), restarts=1, out=tmp_path) as cluster:
-        result = cluster.run(_steps, alone=1)
+    result = result_of(bare(WORKERS, faults=plan_of(LATE), restarts=1, out=tmp_path), _steps, alone=1)
     assert [task.value for task in result.values()] == [1, 2]
     (left,) = events(tmp_path, "left_behind")
     assert (left["task"], left["incarnation"], left["done"]) == ("worker:1", 1, ["worker:0"])
@@ -68,11 +68,10 @@ def test_a_peer_that_was_done_before_is_noticed_as_well() -> None:
 def test_without_a_restart_left_the_run_fails_at_once() -> None:
     """Not after the timeout, and the message says who waits for whom."""
     began = time.monotonic()
-    with bare(WORKERS, faults=plan_of(LATE), restarts=1) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(_steps, alone=2, fails=0)
+    failure = failure_of(bare(WORKERS, faults=plan_of(LATE), restarts=1), _steps, alone=2, fails=0)
     assert time.monotonic() - began < TIMEOUT / 2
-    assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("worker:1", "LeftBehind")
-    assert "worker:0 had been training before and is done" in caught.value.root_cause.message
+    assert (failure.root_cause.task, failure.root_cause.kind) == ("worker:1", "LeftBehind")
+    assert "worker:0 had been training before and is done" in failure.root_cause.message
 
 
 @pytest.fixture
@@ -88,11 +87,10 @@ def test_without_a_restart_policy_the_run_fails_long_before_its_timeout(late: bo
     # Both stand at their last step, or worker:0 has long returned when worker:1 dies.
     plan = plan_of(Kill("worker:1", step=3, restart="300ms") if late else LATE)
     began = time.monotonic()
-    with bare(WORKERS, faults=plan, out=tmp_path) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(_steps, alone=1)
+    failure = failure_of(bare(WORKERS, faults=plan, out=tmp_path), _steps, alone=1)
     assert time.monotonic() - began < TIMEOUT / 2
-    assert (caught.value.root_cause.task, caught.value.root_cause.kind) == ("worker:1", "LeftBehind")
-    assert "worker:0 had been training before and is done" in caught.value.root_cause.message
+    assert (failure.root_cause.task, failure.root_cause.kind) == ("worker:1", "LeftBehind")
+    assert "worker:0 had been training before and is done" in failure.root_cause.message
     assert [event["task"] for event in events(tmp_path, "left_behind")] == ["worker:1"]
 
 
@@ -141,8 +139,7 @@ def _independent(folder: Path) -> int:
 
 def test_a_task_that_gets_on_alone_is_left_alone(tmp_path: Path) -> None:
     """Who announces a step needs no peer, so nothing is restarted."""
-    with bare(WORKERS, faults=plan_of(LATE), restarts=1) as cluster:
-        result = cluster.run(_independent, tmp_path)
+    result = result_of(bare(WORKERS, faults=plan_of(LATE), restarts=1), _independent, tmp_path)
     assert [task.value for task in result.values()] == [0, 1]
 
 
@@ -163,8 +160,7 @@ def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_st
     """Its process would have ended by itself, and its peers are done as well."""
     plan = plan_of(Preempt("worker:0", step=2, grace="25s", restart="10ms"))
     began = time.monotonic()
-    with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
-        result = cluster.run(_deaf, tmp_path, stays=False)
+    result = result_of(bare(WORKERS, faults=plan, out=tmp_path), _deaf, tmp_path, stays=False)
     assert time.monotonic() - began < TIMEOUT / 2
     assert [(task.value, task.exit, task.stopped) for task in result.values()] == [(0, 0, False)] * 2
     effect, undone = effects(tmp_path)
@@ -175,8 +171,7 @@ def test_a_preempted_task_that_is_done_within_the_grace_is_neither_killed_nor_st
 def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: Path) -> None:
     """It had left, and was not done."""
     plan = plan_of(Preempt("worker:0", step=2, grace="25s", restart="10ms"))
-    with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
-        result = cluster.run(_deaf, tmp_path, stays=True)
+    result = result_of(bare(WORKERS, faults=plan, out=tmp_path), _deaf, tmp_path, stays=True)
     assert [task.value for task in result.values()] == [1, 0]
     assert effects(tmp_path)[1] == {"restarted": {"worker:0": 1}}
 
@@ -184,8 +179,7 @@ def test_a_preempted_task_that_returns_while_others_train_comes_back(tmp_path: P
 def test_all_tasks_that_return_after_one_notice_come_back(tmp_path: Path) -> None:
     """Nobody else can tell whether they were done, and a restart was asked for."""
     plan = plan_of(Preempt(("worker:0", "worker:1"), step=2, grace="25s", restart="10ms"))
-    with bare(WORKERS, faults=plan, out=tmp_path) as cluster:
-        result = cluster.run(_deaf, tmp_path, stays=False)
+    result = result_of(bare(WORKERS, faults=plan, out=tmp_path), _deaf, tmp_path, stays=False)
     assert [task.value for task in result.values()] == [1, 1]
 
 
@@ -193,7 +187,6 @@ def test_two_preempted_programs_that_end_well_are_done(tmp_path: Path) -> None:
     """Exit code 0 within the grace is the end of the job, also if each was given notice by a fault of its own."""
     code = "import signal, simulator; signal.signal(signal.SIGTERM, signal.SIG_IGN)\nfor _ in 'abc': simulator.step()"
     faults = [Preempt(task, step=2, grace="25s", restart="10ms") for task in WORKERS.tasks]
-    with bare(WORKERS, faults=plan_of(*faults), out=tmp_path) as cluster:
-        result = cluster.run_command([sys.executable, "-c", code])
+    result = result_of_command(bare(WORKERS, faults=plan_of(*faults), out=tmp_path), [sys.executable, "-c", code])
     assert [(task.exit, task.incarnation, task.stopped) for task in result.values()] == [(0, 0, False)] * 2
     assert [event["effect"] for event in events(tmp_path, "undone")] == [{"restarted": {}}] * 2

@@ -12,6 +12,7 @@ from simulator import Cluster, Link, RunFailed, Topology
 from simulator.network.network import joined
 from simulator.wire.network import LinkCounters
 from tests.simulator._hosts import hosts_or_skip
+from tests.simulator._only_run import result_of
 from tools.soaking.packets import datagrams, greetings
 
 bare = partial(Cluster, Topology(worker=2), preload=(), timeout=30, network="namespaces")
@@ -34,15 +35,13 @@ def _is_about(lost: int, share: float) -> bool:
 
 def test_the_first_packets_of_tcp_are_lost_as_often_as_asked(tmp_path: Path) -> None:
     """30 % of them, and not 51 %, which is what two chances of 30 % make."""
-    with bare(links=[_lossy(0.3)]) as cluster:
-        result = cluster.run(greetings, str(tmp_path), PACKETS)
+    result = result_of(bare(links=[_lossy(0.3)]), greetings, str(tmp_path), PACKETS)
     assert _is_about(PACKETS - result["worker:0"].value, 0.3)
 
 
 def test_datagrams_are_lost_and_counted_one_by_one(tmp_path: Path) -> None:
     """A program that uses UDP alone has traffic on its link, and each datagram is counted, lost or not."""
-    with bare(links=[_lossy(0.3)]) as cluster:
-        result = cluster.run(datagrams, str(tmp_path), PACKETS)
+    result = result_of(bare(links=[_lossy(0.3)]), datagrams, str(tmp_path), PACKETS)
     (there,) = result.links
     lost = PACKETS - result["worker:1"].value
     assert _is_about(lost, 0.3)

@@ -19,6 +19,7 @@ from simulator.journal import read_journal
 from simulator.machines.engines.command import Commands
 from simulator.machines.far.checks import MachinesUnavailable
 from tests._ended import has_ended
+from tests.simulator._faults import own_agent
 from tests.simulator._wire import eventually
 
 TWO = "env MACHINE={}:m0,m1"
@@ -27,10 +28,7 @@ LIKE_SSH = """sh -c 'MACHINE=$0 exec sh -c "$*"' {}:m0"""
 
 
 def _where() -> dict[str, Any]:
-    from simulator.agent import current
-
-    agent = current()
-    assert agent is not None
+    agent = own_agent()
     sys.stdout.write(f"from {os.environ['MACHINE']}\n")
     folder = Path(agent.spec.left, "notes")
     folder.mkdir(exist_ok=True)

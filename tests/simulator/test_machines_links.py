@@ -19,6 +19,7 @@ from simulator.helpers.relay.door import request
 from simulator.network.network import summed
 from simulator.wire.network import LinkCounters
 from tests.simulator._faults import connect, events, own_agent, plan_of, talk
+from tests.simulator._only_run import result_of
 from tests.simulator._wire import eventually, exactly
 from tests.simulator.test_machines_lost import SHORT
 
@@ -81,8 +82,7 @@ def test_links_are_counted_by_the_relay_of_who_connects(tmp_path: Path) -> None:
 )
 def test_faults_of_links_are_put_in_force_and_proved(fault: Fault, said: str, tmp_path: Path) -> None:
     """By a probe from the machine of its source; the conversation goes on afterwards."""
-    with _cluster(faults=plan_of(fault, seed=1), out=tmp_path) as cluster:
-        result = cluster.run(talk, 30, 0.02)
+    result = result_of(_cluster(faults=plan_of(fault, seed=1), out=tmp_path), talk, 30, 0.02)
     fired, undone = events(tmp_path, "fired", "undone")
     assert said in fired["effect"]
     assert undone["problem"] is None
@@ -137,8 +137,7 @@ def _receive(end: socket.socket, count: int) -> None:
 def test_all_connections_share_the_rate_of_a_link_whoever_has_opened_them() -> None:
     """Each relay for itself would let twice as much through."""
     thin = Link(src="worker:0", dst="worker:1", rate="100KB/s", one_way=True)
-    with _cluster(links=[thin]) as cluster:
-        result = cluster.run(_floods, 40_000)
+    result = result_of(_cluster(links=[thin]), _floods, 40_000)
     assert result["worker:0"].value >= 0.75
     links = {(link.src, link.dst): link for link in result.links}
     assert (links["worker:0", "worker:1"].bytes, links["worker:1", "worker:0"].bytes) == (80_000, 2)
@@ -148,8 +147,7 @@ def test_all_connections_share_the_rate_of_a_link_whoever_has_opened_them() -> N
 def test_a_trigger_by_bytes_is_met_to_the_byte(tmp_path: Path) -> None:
     """On the machine of who sends them; the way back follows, which is kept on the other one."""
     link = Link(src="worker:0", dst="worker:1", delay="80ms", after_bytes="3KB")
-    with _cluster(links=[link], out=tmp_path / "out") as cluster:
-        cluster.run(talk, 10, 0.0)
+    result_of(_cluster(links=[link], out=tmp_path / "out"), talk, 10, 0.0)
     (fired,) = events(tmp_path / "out", "link_fired")
     assert (fired["src"], fired["dst"], fired["bytes"]) == ("worker:0", "worker:1", 3000)
     steps = [event["at"] for event in events(tmp_path / "out", "step")]

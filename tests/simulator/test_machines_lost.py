@@ -18,6 +18,7 @@ from simulator.machines.far.lease import Lease
 from simulator.machines.far.machine import FarMachine
 from simulator.machines.placement import Placement
 from simulator.machines.protocol import Machine
+from tests.simulator._only_run import failure_of, result_of
 from tests.simulator.test_machines import _sites
 
 SHORT = Lease(every=0.1, silent=0.3, seconds=1.0, margin=1.0)
@@ -57,8 +58,7 @@ def _off(**values: Any) -> FaultPlan:
 def test_a_job_goes_on_without_the_machine_that_it_has_lost(names: str, then: str, policy: str, tmp_path: Path) -> None:
     """On one that had nothing to do, else on those that are left; with other addresses, and not before the fence."""
     out = tmp_path / "out"
-    with _cluster(names, faults=_off(), restarts=1, restart_policy=policy, out=out) as cluster:
-        result = cluster.run(_where)
+    result = result_of(_cluster(names, faults=_off(), restarts=1, restart_policy=policy, out=out), _where)
     assert [task.value[0] for task in result.values()] == ["m0", then]
     assert [task.machine for task in result.values()] == ["m0", then]
     assert [each.machine for each in result["worker:1"].incarnations] == ["m1", then]
@@ -73,8 +73,7 @@ def test_a_job_goes_on_without_the_machine_that_it_has_lost(names: str, then: st
 
 def test_a_planned_loss_without_restarts_is_no_failure() -> None:
     """The others go on, as after a planned death of a task."""
-    with _cluster("m0,m1", faults=_off()) as cluster:
-        result = cluster.run(_where)
+    result = result_of(_cluster("m0,m1", faults=_off()), _where)
     assert result["worker:0"].value[0] == "m0"
     assert (result["worker:1"].value, result["worker:1"].error) == (None, None)
     assert result.faults[0].ended == ("worker:1",)
@@ -103,10 +102,9 @@ def test_a_machine_that_stays_is_no_loss(monkeypatch: pytest.MonkeyPatch) -> Non
     """The fault then had no effect, whatever was asked of the machine."""
     monkeypatch.setattr(FarMachine, "power_off", lambda self: None)
     monkeypatch.setattr(machine_lost, "_SEEN_SECONDS_MAX", 0.2)
-    with _cluster("m0,m1", faults=_off()) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(_where)
-    assert caught.value.root_cause.kind == "FaultWithoutEffect"
-    assert "the loss of m1 was not seen within 0.2 s" in caught.value.root_cause.message
+    failure = failure_of(_cluster("m0,m1", faults=_off()), _where)
+    assert failure.root_cause.kind == "FaultWithoutEffect"
+    assert "the loss of m1 was not seen within 0.2 s" in failure.root_cause.message
 
 
 @pytest.mark.full

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from harness.cli._job import as_json, summary
-from simulator import Cluster, LinkCounters, RunResult, TaskResult, Topology
+from simulator import LinkCounters, RunResult, TaskResult, Topology
 from simulator.run.meetings import Meetings
+from tests.simulator._only_run import bare, result_of_command
 
 # worker:0 connects to the address of worker:`to`, and both stay for a while; the held port is shared, as by TensorFlow.
 PROGRAM = """
@@ -38,8 +39,7 @@ threading.Event().wait(1)
 @pytest.mark.parametrize(("to", "met"), [(1, True), (0, None)])
 def test_a_connection_to_another_task_is_seen(to: int, met: bool) -> None:
     """One of a task to itself is none, such as TensorFlow makes for its coordination service."""
-    with Cluster(Topology(worker=2), preload=(), timeout=30) as cluster:
-        assert cluster.run_command([sys.executable, "-c", PROGRAM, str(to)]).met is met
+    assert result_of_command(bare(Topology(worker=2)), [sys.executable, "-c", PROGRAM, str(to)]).met is met
 
 
 @pytest.mark.parametrize(("steps", "met"), [((1, 1), False), ((1, 0), None)])
@@ -60,10 +60,8 @@ def test_that_nothing_was_seen_is_said_of_tasks_that_make_steps(steps: tuple[int
 
 def test_nobody_asks_where_bytes_are_counted_or_nobody_could_meet() -> None:
     """Then it is not known, and not false."""
-    with Cluster(Topology(worker=1), preload=(), timeout=30) as cluster:
-        assert cluster.run_command(["true"]).met is None
-    with Cluster(Topology(worker=2), preload=(), timeout=30, relay=True) as cluster:
-        assert cluster.run_command(["true"]).met is None
+    assert result_of_command(bare(Topology(worker=1)), ["true"]).met is None
+    assert result_of_command(bare(Topology(worker=2), relay=True), ["true"]).met is None
 
 
 def _result(met: bool | None, steps: int = 3, count: int = 0) -> RunResult:

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from functools import partial
 
 import pytest
 
-from simulator import Cluster, Link, RunFailed, Topology, UsageError
+from simulator import Link, RunFailed, Topology, UsageError
 from simulator.journal import read_journal
+from tests.simulator._only_run import bare, result_of
 from tests.simulator._wire import connect_request
-
-bare = partial(Cluster, preload=(), timeout=30)
 
 
 def talk(count: int = 1000) -> int:
@@ -92,8 +90,7 @@ def test_a_link_with_an_effect_does_not_fail_the_run() -> None:
         Link(src="worker", dst="worker", delay="1ms"),
         Link(src="worker:0", dst="worker:1", stall="10ms", after_bytes="500B"),
     ]
-    with bare(Topology(worker=2), links=links) as cluster:
-        assert cluster.run(talk)["worker:1"].value == 1000
+    assert result_of(bare(Topology(worker=2), links=links), talk)["worker:1"].value == 1000
 
 
 def test_the_end_of_the_relay_fails_the_run_at_once() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from simulator import Cluster, Link, RunFailed, RunResult, Topology
+from tests.simulator._only_run import result_of
 
 DELAY = 0.02
 STEPS = 6
@@ -61,10 +62,8 @@ def test_a_delayed_all_reduce_is_right_and_as_slow_as_the_links_say(one_way: boo
     """A ring of two pulls twice in a row, and each pull crosses the link once in each direction."""
     link = Link(src="worker:0", dst="worker:1", delay="20ms", one_way=one_way)
     delays = 2 if one_way else 4
-    with Cluster(Topology(worker=2), relay=True, timeout=90) as cluster:
-        direct = cluster.run(all_reduce, STEPS)
-    with Cluster(Topology(worker=2), links=[link], timeout=90) as cluster:
-        delayed = cluster.run(all_reduce, STEPS)
+    direct = result_of(Cluster(Topology(worker=2), relay=True, timeout=90), all_reduce, STEPS)
+    delayed = result_of(Cluster(Topology(worker=2), links=[link], timeout=90), all_reduce, STEPS)
     for task in ("worker:0", "worker:1"):
         # Integers: the sums are exact.
         assert direct[task].value[0] == delayed[task].value[0] == [2.0 * number for number in range(STEPS)]
@@ -106,10 +105,9 @@ def coordinate(updates: int) -> tuple[float, float]:
 def test_parameter_servers_go_through_the_links() -> None:
     """Worker and ps talk to each other over their own link; a delay there costs a round trip an update, none lost."""
     topology = Topology(chief=1, worker=1, ps=1)
-    with Cluster(topology, relay=True, timeout=90) as cluster:
-        direct = cluster.run(coordinate, 5)
-    with Cluster(topology, links=[Link(src="worker", dst="ps", delay="20ms")], timeout=90) as cluster:
-        delayed = cluster.run(coordinate, 5)
+    direct = result_of(Cluster(topology, relay=True, timeout=90), coordinate, 5)
+    links = [Link(src="worker", dst="ps", delay="20ms")]
+    delayed = result_of(Cluster(topology, links=links, timeout=90), coordinate, 5)
     assert direct["chief:0"].value[0] == delayed["chief:0"].value[0] == 6.0
     assert delayed["chief:0"].value[1] >= 5 * 2 * DELAY
     assert direct["chief:0"].value[1] < 5 * 2 * DELAY

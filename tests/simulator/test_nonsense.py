@@ -21,6 +21,7 @@ from simulator.machines.local.connection import Connection
 from simulator.wire import control, framing
 from tests._ended import has_ended
 from tests.simulator._faults import own_agent
+from tests.simulator._only_run import failure_of
 from tests.simulator._wire import eventually
 
 bare = partial(Cluster, preload=(), timeout=20)
@@ -57,12 +58,11 @@ def _says(data: bytes, *, own: bool) -> None:
 def test_a_task_that_speaks_nonsense_is_named_at_once(kind: str) -> None:
     """Long before the timeout, by the process that has connected: a greeting proves nothing."""
     data, why = NONSENSE[kind]
-    with bare(Topology(worker=2)) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(_says, data, own=False)
-    cause = caught.value.root_cause
+    failure = failure_of(bare(Topology(worker=2)), _says, data, own=False)
+    cause = failure.root_cause
     assert (cause.task, cause.kind) == ("worker:1", "BrokenMessage")
     assert why in cause.message
-    assert caught.value.result.seconds < 15
+    assert failure.result.seconds < 15
 
 
 def test_nonsense_on_the_agents_own_connection_is_the_tasks() -> None:
@@ -153,11 +153,10 @@ def test_a_result_that_cannot_be_read_names_its_task() -> None:
         agent = own_agent()
         return _Unreadable() if agent.spec.task == "worker:1" else "well"
 
-    with bare(Topology(worker=2)) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(body)
-    assert [(cause.task, cause.kind) for cause in caught.value.causes] == [("worker:1", "BrokenResult")]
-    assert "LookupError: read elsewhere" in caught.value.root_cause.message
-    assert caught.value.result["worker:0"].value == "well"
+    failure = failure_of(bare(Topology(worker=2)), body)
+    assert [(cause.task, cause.kind) for cause in failure.causes] == [("worker:1", "BrokenResult")]
+    assert "LookupError: read elsewhere" in failure.root_cause.message
+    assert failure.result["worker:0"].value == "well"
 
 
 def test_a_message_may_hold_what_is_not_unicode() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -14,6 +13,7 @@ import pytest
 from simulator import Cluster, Topology
 from simulator.helpers.private_files import planned
 from simulator.machines.local.private_files import PrivateFilesUnavailable, private_files
+from tests._installed import run_there
 from tests.simulator._wire import eventually
 
 ROOT = Path(__file__).parents[2]
@@ -95,9 +95,7 @@ except PrivateFilesUnavailable as why:
 
 def test_a_killed_parent_leaves_nothing_in_memory(tmp_path: Path) -> None:
     """What was written in the view is gone from there as well."""
-    done = subprocess.run(
-        [sys.executable, "-c", KILLED, tmp_path], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
-    )
+    done = run_there(ROOT, sys.executable, "-c", KILLED, str(tmp_path), code=None)
     if done.returncode == 1:
         pytest.skip(done.stderr)
     assert done.returncode == -signal.SIGKILL

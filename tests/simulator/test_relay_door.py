@@ -6,7 +6,6 @@ import os
 import socket
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -14,9 +13,8 @@ import pytest
 
 from simulator import Cluster, Topology
 from simulator.journal import read_journal
+from tests.simulator._only_run import bare, result_of
 from tests.simulator._wire import SECONDS_MAX, Wire, connect_request, eventually, wire
-
-bare = partial(Cluster, preload=(), timeout=30)
 
 
 @pytest.fixture
@@ -89,8 +87,7 @@ def _reach(port: int) -> list[bytes]:
 def test_what_a_task_listens_on_is_an_address_of_the_run(elsewhere: socket.socket, tmp_path: Path) -> None:
     """As the dispatcher of a tf.data service is; what is refused is a line in the task's log, and an event."""
     port = elsewhere.getsockname()[1]
-    with bare(Topology(worker=2), relay=True, out=tmp_path) as cluster:
-        result = cluster.run(_reach, port)
+    result = result_of(bare(Topology(worker=2), relay=True, out=tmp_path), _reach, port)
     assert {tuple(task.value) for task in result.values()} == {(b"HTTP/1.1 403", b"HTTP/1.1 200")}
     said = f"--- lockstep: worker:1 was not connected to localhost:{port}, which is no address of this run"
     assert said in result["worker:1"].log

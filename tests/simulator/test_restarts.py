@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -32,9 +31,8 @@ from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 from tests._ended import has_ended
 from tests.simulator._faults import own_agent
+from tests.simulator._only_run import bare, failure_of, result_of
 from tests.simulator._wire import eventually
-
-bare = partial(Cluster, preload=(), timeout=30)
 
 
 def _returns_from(incarnation: int, task: str = "worker:1") -> dict[str, Any]:
@@ -186,8 +184,7 @@ def test_who_has_raised_ends_by_itself_before_it_is_replaced(policy: str) -> Non
 
 def test_policy_job_starts_every_task_again(tmp_path: Path) -> None:
     """Without ps tasks one failure restarts all tasks, and the journal says why."""
-    with bare(Topology(worker=2), restarts=2, out=tmp_path) as cluster:
-        result = cluster.run(_returns_from, 2)
+    result = result_of(bare(Topology(worker=2), restarts=2, out=tmp_path), _returns_from, 2)
     assert [task.value["incarnation"] for task in result.values()] == [2, 2]
     assert [past.exit for past in result["worker:1"].incarnations] == [7, 7, 0]
     assert all(past.stopped for past in result["worker:0"].incarnations[:-1])
@@ -300,8 +297,7 @@ def test_a_client_is_told_to_begin_when_a_later_incarnation_of_a_server_listens(
 
 def test_policy_task_starts_the_failed_task_alone() -> None:
     """A peer keeps its process."""
-    with bare(Topology(worker=2), restarts=1, restart_policy="task") as cluster:
-        result = cluster.run(_returns_from, 1)
+    result = result_of(bare(Topology(worker=2), restarts=1, restart_policy="task"), _returns_from, 1)
     assert [task.value["incarnation"] for task in result.values()] == [0, 1]
     config = [json.loads(task.value["config"])["cluster"] for task in result.values()]
     assert config[0] == config[1]
@@ -309,8 +305,7 @@ def test_policy_task_starts_the_failed_task_alone() -> None:
 
 def test_an_evaluator_that_fails_restarts_alone() -> None:
     """Under policy `job` the failure of an evaluator leaves training alone."""
-    with bare(Topology(worker=2, evaluator=1), restarts=1) as cluster:
-        result = cluster.run(_returns_from, 1, "evaluator:0")
+    result = result_of(bare(Topology(worker=2, evaluator=1), restarts=1), _returns_from, 1, "evaluator:0")
     assert {name: task.value["incarnation"] for name, task in result.items()} == {
         "worker:0": 0,
         "worker:1": 0,
@@ -321,11 +316,10 @@ def test_an_evaluator_that_fails_restarts_alone() -> None:
 @pytest.mark.parametrize("policy", ["task", pytest.param("job", marks=pytest.mark.full)])
 def test_a_crash_loop_ends_loudly(policy: str) -> None:
     """The failure after the last restart fails the run, which tells what happened before."""
-    with bare(Topology(worker=2), restarts=2, restart_policy=policy) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(_returns_from, 99)
-    assert [past.exit for past in caught.value.result["worker:1"].incarnations] == [7, 7, 7]
-    assert caught.value.root_cause.task == "worker:1"
-    assert "worker:1 had been restarted 2 times" in str(caught.value)
+    failure = failure_of(bare(Topology(worker=2), restarts=2, restart_policy=policy), _returns_from, 99)
+    assert [past.exit for past in failure.result["worker:1"].incarnations] == [7, 7, 7]
+    assert failure.root_cause.task == "worker:1"
+    assert "worker:1 had been restarted 2 times" in str(failure)
 
 
 def test_an_expected_failure_counts_although_a_restart_made_it_good() -> None:
@@ -402,8 +396,7 @@ def test_a_planned_restart_and_the_policy_do_not_fight(tmp_path: Path) -> None:
         return int(agent.spec.incarnation)
 
     plan = FaultPlan(faults=(Kill("worker:1", step=1, restart="2s"),))
-    with bare(Topology(worker=2), restarts=1, faults=plan) as cluster:
-        result = cluster.run(body)
+    result = result_of(bare(Topology(worker=2), restarts=1, faults=plan), body)
     assert [task.value for task in result.values()] == [1, 1]
 
 

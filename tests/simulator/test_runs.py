@@ -6,7 +6,6 @@ import io
 import json
 import os
 import tempfile
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,9 @@ import pytest
 from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.journal import read_journal
 from simulator.run.stream import LogStream
+from tests.simulator._faults import own_agent
+from tests.simulator._only_run import bare, failure_of_command, result_of
 
-bare = partial(Cluster, preload=(), timeout=30)
 GRPC = "TF_GRPC_DEFAULT_OPTIONS"
 INITIAL, MAXIMUM = "grpc.initial_reconnect_backoff_ms", "grpc.max_reconnect_backoff_ms"
 
@@ -28,8 +28,7 @@ def test_every_client_runs_the_closure_and_returns_its_value() -> None:
         task = json.loads(os.environ["TF_CONFIG"])["task"]
         return f"{task['type']}:{task['index']}", factor * offset
 
-    with bare(Topology(chief=1, worker=2)) as cluster:
-        result = cluster.run(body, 5)
+    result = result_of(bare(Topology(chief=1, worker=2)), body, 5)
     assert {name: task.value for name, task in result.items()} == {
         name: (name, 15) for name in ("chief:0", "worker:0", "worker:1")
     }
@@ -69,8 +68,7 @@ def test_output_is_captured_in_order_for_each_task() -> None:
         sys.stderr.write("two\n")
         subprocess.run(["echo", "three"], check=True)
 
-    with bare(Topology(worker=2)) as cluster:
-        result = cluster.run(body)
+    result = result_of(bare(Topology(worker=2)), body)
     assert [task.log for task in result.values()] == ["one\ntwo\nthree\n"] * 2
 
 
@@ -90,8 +88,7 @@ def test_progress_bars_and_colours_stay_in_their_line(tmp_path: Path) -> None:
 
 def test_output_is_streamed_with_the_task_in_front(capfd: pytest.CaptureFixture[str]) -> None:
     """With `stream`, every line appears on stderr behind `[worker-1]`."""
-    with bare(Topology(worker=2), stream=True) as cluster:
-        cluster.run(lambda: os.write(1, b"hello\nunfinished"))
+    result_of(bare(Topology(worker=2), stream=True), lambda: os.write(1, b"hello\nunfinished"))
     lines = capfd.readouterr().err.splitlines()
     assert sorted(lines) == ["[worker-0] hello", "[worker-0] unfinished", "[worker-1] hello", "[worker-1] unfinished"]
 
@@ -125,8 +122,7 @@ def test_tasks_reconnect_quickly_unless_the_caller_says_otherwise(
     monkeypatch.delenv(GRPC, raising=False)
     if outside is not None:
         monkeypatch.setenv(GRPC, outside)
-    with bare(Topology(), env=given) as cluster:
-        assert cluster.run(lambda: os.environ[GRPC])["local:0"].value.split(",") == expected
+    assert result_of(bare(Topology(), env=given), lambda: os.environ[GRPC])["local:0"].value.split(",") == expected
 
 
 def test_a_value_that_cannot_be_sent_back_is_an_error_that_says_so() -> None:
@@ -156,8 +152,7 @@ def test_a_senseless_timeout_is_a_usage_error(timeout: float) -> None:
 
 def test_a_kept_run_has_its_journal_and_logs(tmp_path: Path) -> None:
     """With `out`, the journal tells each task's life in order."""
-    with bare(Topology(worker=1), out=tmp_path) as cluster:
-        cluster.run(lambda: None)
+    result_of(bare(Topology(worker=1), out=tmp_path), lambda: None)
     events = [event["event"] for event in read_journal(tmp_path / "0" / "journal.jsonl")]
     assert events == ["journal", "start", "hello", "ready", "result", "exit", "end"]
     assert (tmp_path / "0" / "logs" / "worker-0.log").read_text() == ""
@@ -188,10 +183,7 @@ def test_steps_are_announced_and_can_be_waited_for() -> None:
     """A started run shows each task's step while it goes on."""
 
     def body() -> None:
-        from simulator.agent import current
-
-        task = current()
-        assert task is not None
+        task = own_agent()
         for number in (1, 2, 3):
             task.step(number)
 
@@ -210,7 +202,7 @@ def test_temporary_files_of_tasks_are_gone_with_the_run(tmp_path: Path) -> None:
         with tempfile.NamedTemporaryFile(delete=False) as file:
             return file.name
 
-    with Cluster(Topology(worker=2), preload=(), timeout=30, out=tmp_path / "out") as cluster:
+    with bare(Topology(worker=2), out=tmp_path / "out") as cluster:
         names = [Path(task.value) for task in cluster.run(leave_one).tasks.values()]
         assert names[0].parent != names[1].parent != Path(tempfile.gettempdir())
         assert not names[0].parent.exists()
@@ -220,8 +212,7 @@ def test_temporary_files_of_tasks_are_gone_with_the_run(tmp_path: Path) -> None:
 def test_an_earlier_run_in_the_same_place_is_replaced(tmp_path: Path) -> None:
     """Its logs would be taken for those of this run."""
     for workers in (2, 1):
-        with Cluster(Topology(worker=workers), preload=(), timeout=30, out=tmp_path) as cluster:
-            cluster.run(int)
+        result_of(bare(Topology(worker=workers), out=tmp_path), int)
     assert sorted(path.name for path in (tmp_path / "0" / "logs").iterdir()) == ["worker-0.log"]
 
 
@@ -230,7 +221,7 @@ def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "0").mkdir()
     (tmp_path / "0" / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds what Lockstep has not written \(0\)"):
-        Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path)
+        bare(Topology(worker=1), out=tmp_path)
     assert (tmp_path / "0" / "thesis.txt").read_text() == "mine"
     assert not (tmp_path / "0" / "journal.jsonl").exists()
 
@@ -238,9 +229,8 @@ def test_what_is_no_run_is_not_removed(tmp_path: Path) -> None:
 def test_the_end_of_a_log_is_shown_in_short_lines(tmp_path: Path) -> None:
     """A program may write all it has into one; what is shown has to fit into a pipe that nobody reads meanwhile."""
     (tmp_path / "worker-0.log").write_text("before\n" + "x" * 300_000 + "\nlast\n")
-    with Cluster(Topology(worker=1), preload=(), timeout=30) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run_command(["sh", "-c", f"cat {tmp_path / 'worker-0.log'}; exit 7"])
-    said = str(caught.value)
+    failure = failure_of_command(bare(Topology(worker=1)), ["sh", "-c", f"cat {tmp_path / 'worker-0.log'}; exit 7"])
+    said = str(failure)
     assert "before" in said
     assert said.endswith("x…\nlast")
     assert len(said) < 1000

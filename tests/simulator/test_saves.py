@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from simulator import Cluster, RunFailed, Topology
+from simulator import RunFailed, Topology
 from simulator.agent.agent import Agent
 from simulator.agent.saves import saving
 from simulator.faults import Crash, Kill
@@ -23,6 +23,7 @@ from simulator.wire import control
 from simulator.wire.spec import TaskSpec
 from tests.simulator._fake_saves import checkpoints, run_one, saves_of, train, write_fakes
 from tests.simulator._faults import own_agent, plan_of
+from tests.simulator._only_run import bare, result_of
 
 MANAGER, CHECKPOINT = "tf.train.CheckpointManager", "tf.train.Checkpoint"
 
@@ -177,8 +178,7 @@ def test_a_save_that_death_cuts_off(fakes: str, tmp_path: Path) -> None:
 
 def test_an_error_of_the_bookkeeping_does_not_reach_the_program(fakes: str, tmp_path: Path) -> None:
     """It is one line in the log, and the save is done."""
-    with Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path / "out") as cluster:
-        task = cluster.run(_broken, fakes, str(tmp_path))["worker:0"]
+    task = result_of(bare(Topology(worker=1), out=tmp_path / "out"), _broken, fakes, str(tmp_path))["worker:0"]
     assert task.value == (f"{tmp_path}/x-1", f"{tmp_path}/x-2")
     assert (tmp_path / "x-2.index").exists()
     assert task.log.count("a save of this program cannot be recorded: RuntimeError: not yours") == 1
@@ -255,7 +255,7 @@ def test_saves_of_an_unmodified_program(fakes: str, tmp_path: Path) -> None:
     """Its saves are events as those of functions are."""
     (tmp_path / "program.py").write_text(PROGRAM)
     env = {"PYTHONPATH": fakes}
-    with Cluster(Topology(worker=1), preload=(), timeout=30, out=tmp_path / "out", env=env) as cluster:
+    with bare(Topology(worker=1), out=tmp_path / "out", env=env) as cluster:
         cluster.run_command([sys.executable, str(tmp_path / "program.py")], cwd=tmp_path)
     assert [(*_short(event)[:3], event["step"]) for event in saves_of(tmp_path / "out")] == [
         ("save", "save", "x-1", 1),
@@ -290,8 +290,7 @@ PLAN = plan_of(Kill("worker:?", of="worker:*", step="3..5", restart="10ms"), see
 
 def _history(fakes: str, place: Path, interval: int = 2) -> tuple[str, ...]:
     place.mkdir()
-    with Cluster(Topology(worker=2), preload=(), timeout=30, faults=PLAN, out=place / "out") as cluster:
-        cluster.run(train, fakes, str(place), 6, interval)
+    result_of(bare(Topology(worker=2), faults=PLAN, out=place / "out"), train, fakes, str(place), 6, interval)
     return canonical_history(place / "out" / "0" / "journal.jsonl")
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests._installed import run_there
 
 ROOT = Path(__file__).parents[2]
 # As `nohup`, `&` and `trap '' TERM` do it, and a process that was started by a thread which blocks signals.
@@ -44,9 +45,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What function, program and their parent say of their signals."""
     folder = tmp_path_factory.mktemp("signals")
     (folder / "program.py").write_text(f"{TELL}\nprint(json.dumps(tell()))")
-    command = [sys.executable, "-c", FROM_BIRTH, "-c", SCRIPT, str(folder / "program.py")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run_there(ROOT, sys.executable, "-c", FROM_BIRTH, "-c", SCRIPT, str(folder / "program.py"))
     found: dict[str, Any] = json.loads(done.stdout)
     return found
 

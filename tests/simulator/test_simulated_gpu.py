@@ -13,6 +13,7 @@ from simulator import Cluster, RunFailed, Topology, UsageError
 from simulator.hardware import HardwareMissing, detecting, gpus
 from simulator.hardware.cache import BUILDS_VARIABLE
 from simulator.hardware.simulated import COUNT_VARIABLE, MEMORY_VARIABLE, NotBuilt, building, variables
+from tests.simulator._only_run import result_of
 
 
 @pytest.fixture
@@ -111,8 +112,7 @@ def test_a_gpu_is_split_and_its_parts_are_limited(monkeypatch: pytest.MonkeyPatc
         return names, in_use
 
     monkeypatch.setenv("LOCKSTEP_GPU_MEMORY_MB", "100")
-    with Cluster(Topology(devices="gpu-simulated:3"), timeout=60) as cluster:
-        result = cluster.run(parts)["local:0"]
+    result = result_of(Cluster(Topology(devices="gpu-simulated:3"), timeout=60), parts)["local:0"]
     assert result.value == (["GPU:0", "GPU:1", "GPU:2"], [False, False, True])
     assert "split into 3 of 100 MB" in result.devices[0]
 
@@ -162,8 +162,7 @@ def test_servers_expose_what_their_task_was_given() -> None:
         return [device.name for device in tf.config.list_logical_devices("GPU")]
 
     on_gpus = Topology(chief=1, worker=2, ps=1, devices={"worker": "gpu-simulated:1"})
-    with Cluster(on_gpus, timeout=60) as cluster:
-        result = cluster.run(exposed)
+    result = result_of(Cluster(on_gpus, timeout=60), exposed)
     names = [f"/job:worker/replica:0/task:{index}/device:GPU:0" for index in range(2)]
     assert sorted(result["chief:0"].value) == names
     assert [result[task].devices[0][:5] for task in ("worker:0", "worker:1", "ps:0")] == ["GPU 0", "GPU 1", "cpu:1"]
@@ -219,8 +218,7 @@ def test_what_it_cannot_compute_is_refused() -> None:
             "nchw": told(lambda: tf.nn.conv2d(images, filters, 1, "VALID", data_format="NCHW")),
         }
 
-    with Cluster(Topology(devices="gpu-simulated:1"), timeout=60) as cluster:
-        found = cluster.run(refused)["local:0"].value
+    found = result_of(Cluster(Topology(devices="gpu-simulated:1"), timeout=60), refused)["local:0"].value
     assert "Could not find compiler for platform SIMULATED" in found["xla"]
     assert "NHWC" in found["nchw"]
 
@@ -253,8 +251,7 @@ def test_nccl_wants_a_device_for_each_replica(count: str, told: object, monkeypa
         return 2 * float(parts[0][0])
 
     monkeypatch.setenv(COUNT_VARIABLE, count)
-    with Cluster(Topology(devices="gpu-simulated:2"), timeout=60) as cluster:
-        found = cluster.run(reduced)["local:0"].value
+    found = result_of(Cluster(Topology(devices="gpu-simulated:2"), timeout=60), reduced)["local:0"].value
     assert found == told or str(told) in str(found)
 
 

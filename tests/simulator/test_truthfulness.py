@@ -11,28 +11,22 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from simulator import Cluster, RunFailed, Topology
+from simulator import RunFailed, Topology
 from simulator.agent import main
 from tests._ended import has_ended
+from tests.simulator._only_run import bare, failure_of
 from tests.simulator._wire import eventually
-
-bare = partial(Cluster, preload=(), timeout=30)
 
 
 def _index() -> int:
     index: int = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
     return index
-
-
-def _failure(cluster: Cluster, body: object) -> RunFailed:
-    with cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(body)  # type: ignore[arg-type]
-    return caught.value
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
@@ -43,7 +37,7 @@ def test_1_a_task_killed_by_a_signal_fails_the_run(number: signal.Signals) -> No
         if _index() == 1:
             os.kill(os.getpid(), number)
 
-    failure = _failure(bare(Topology(worker=2)), body)
+    failure = failure_of(bare(Topology(worker=2)), body)
     assert failure.root_cause.task == "worker:1"
     assert number.name in failure.root_cause.message
     assert failure.result["worker:1"].exit == -number
@@ -52,14 +46,14 @@ def test_1_a_task_killed_by_a_signal_fails_the_run(number: signal.Signals) -> No
 
 def test_1_any_exit_code_but_zero_fails_the_run() -> None:
     """Leaving with a code of its own is a failure."""
-    failure = _failure(bare(Topology(worker=1)), lambda: os._exit(7))
+    failure = failure_of(bare(Topology(worker=1)), lambda: os._exit(7))
     assert (failure.root_cause.kind, failure.result["worker:0"].exit) == ("Exit", 7)
 
 
 @pytest.mark.parametrize("leave", [lambda: os._exit(0), lambda: sys.exit(0)])
-def test_2_a_client_without_a_result_fails_the_run(leave: object) -> None:
+def test_2_a_client_without_a_result_fails_the_run(leave: Callable[[], None]) -> None:
     """Leaving with exit code 0 in the middle of the function is not success."""
-    failure = _failure(bare(Topology(worker=2)), leave)
+    failure = failure_of(bare(Topology(worker=2)), leave)
     assert failure.root_cause.kind in ("NoResult", "SystemExit")
 
 
@@ -73,14 +67,14 @@ def test_3_a_child_that_dies_before_the_body_fails_the_run(tmp_path: Path, monke
     with bare(Topology(worker=1)) as cluster, cluster.start(body) as run:
         run.join()
         (tmp_path / "only_here.py").write_text("raise RuntimeError('broken module')\n")
-    failure = _failure(bare(Topology(worker=1)), body)
+    failure = failure_of(bare(Topology(worker=1)), body)
     assert "broken module" in str(failure)
 
 
 def test_3_a_child_killed_before_it_reaches_the_agent_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ends before its first message is reported as never started."""
     monkeypatch.setattr(main, "main", _die_at_once)
-    failure = _failure(bare(Topology(worker=1)), os.getpid)
+    failure = failure_of(bare(Topology(worker=1)), os.getpid)
     assert failure.root_cause.kind == "NeverStarted"
 
 
@@ -99,7 +93,7 @@ def test_4_an_exception_in_a_helper_thread_fails_the_run() -> None:
         thread.start()
         thread.join()
 
-    failure = _failure(bare(Topology(worker=1)), body)
+    failure = failure_of(bare(Topology(worker=1)), body)
     assert failure.root_cause.kind == "LookupError"
     assert "'loader'" in failure.root_cause.message
     assert "in helper" in failure.root_cause.traceback
@@ -152,10 +146,9 @@ def test_13_the_first_failure_is_named_first() -> None:
         threading.Event().wait(0.3)
         raise ConnectionError("derived")
 
-    with bare(Topology(worker=3)) as cluster, pytest.raises(RunFailed) as caught:
-        cluster.run(body, f"/tmp/lockstep-gate-{os.getpid()}")
+    failure = failure_of(bare(Topology(worker=3)), body, f"/tmp/lockstep-gate-{os.getpid()}")
     Path(f"/tmp/lockstep-gate-{os.getpid()}").unlink()
-    text = str(caught.value)
+    text = str(failure)
     assert text.startswith("worker:2 failed first: ValueError: the cause")
     assert text.index('raise ValueError("the cause")') < text.index("worker:0: ConnectionError: derived")
     assert text.count("Traceback") == 1

@@ -23,6 +23,7 @@ from simulator.machines.local.machine import LocalMachine
 from simulator.machines.protocol import GROUP
 from simulator.wire.events import Who
 from tests._ended import living
+from tests._installed import ROOT, run_there
 from tests.simulator._wire import eventually
 
 # A daemon, and the file that says that it is there; the program itself stays or ends.
@@ -192,11 +193,9 @@ def test_what_a_killed_warden_would_have_removed_is_removed() -> None:
         os.kill(warden.warden.pid, signal.SIGKILL)
         print(place)
     """
-    command = [sys.executable, "-c", textwrap.dedent(script)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "lockstep-test-" in done.stdout
-    assert not Path(done.stdout.strip()).exists()
+    said = run_there(ROOT, sys.executable, "-c", textwrap.dedent(script)).stdout
+    assert "lockstep-test-" in said
+    assert not Path(said.strip()).exists()
 
 
 class _Gone:
