@@ -84,8 +84,6 @@ AWAY_FROM_THE_PARENT = {
     "harness.recording": {"harness.recording", "harness.evidence", "harness.subject"},
 }
 
-# Files exempt from one rule, each with the reason.
-MAY_SLEEP: dict[str, str] = {}
 MAY_PRINT_FOLDERS = ("benchmarks",)
 
 
@@ -229,8 +227,6 @@ def test_nothing_sleeps() -> None:
     """A wait is for an event with a deadline, never for a length of time."""
     problems = []
     for path in _python_files("_lockstep", "simulator", "harness", "tests"):
-        if str(path) in MAY_SLEEP:
-            continue
         tree = _tree(path)
         problems += [f"{path}:{line}" for line, name in _calls(tree) if name == "time.sleep"]
         problems += [
@@ -245,12 +241,6 @@ def test_threads_have_one_owner() -> None:
     files = _python_files("_lockstep", "simulator", "harness")
     starting = {path for path in files for _, name in _calls(_tree(path)) if name == "threading.Thread"}
     assert starting == {owner}
-
-
-def test_exemptions_are_needed() -> None:
-    """Every exempted file exists and really does what it is exempted for."""
-    for path in MAY_SLEEP:
-        assert any(name.endswith("sleep") for _, name in _calls(_tree(Path(path)))), path
 
 
 def test_imports_point_down() -> None:

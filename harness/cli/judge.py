@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +39,8 @@ Exit codes:
   5  nothing could be judged
 """
 _PAUSE_SECONDS = 1.0
+_GONE_SECONDS = 60.0
+"""So long after its process is gone a job may be started again."""
 
 
 @command(epilog=_EPILOG, context_settings={"allow_interspersed_args": True})
@@ -99,11 +102,18 @@ def _tell(asked: Judge, options: dict[str, Any]) -> None:
 
 
 def _steps(asked: Judge, *, follow: bool) -> Iterator[StepJudged]:
-    never = threading.Event()
+    never, gone_since = threading.Event(), None
     while True:
         is_over = asked.is_over  # what comes after this was asked is judged the next time
+        gone = asked.gone if follow and not is_over else None
+        gone_since = None if gone is None else gone_since or time.monotonic()
         yield from asked.judge()
         if is_over or not follow:
+            return
+        if gone_since is not None and time.monotonic() - gone_since > _GONE_SECONDS:
+            show(
+                f"note: {gone}, has ended before its end, and nobody has started it again: nothing more comes", err=True
+            )
             return
         never.wait(_PAUSE_SECONDS)
 

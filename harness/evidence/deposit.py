@@ -17,6 +17,7 @@ from pathlib import Path
 from socket import gethostname
 
 import msgspec
+import psutil
 
 from harness.evidence.steps import EvidenceReader, loose_steps
 from harness.evidence.trace import Header, chief_first
@@ -40,6 +41,9 @@ class DepositJob(msgspec.Struct, frozen=True):
         host: that it runs on.
         hardware: what its replicas compute on, `cpu` or `gpu`.
         tf32: whether they may multiply float32 in TF32.
+        pid: of the process; 0 where that is not known.
+        began: when the system started it, in seconds of its clock.
+        pids: as of the function.
     """
 
     header: Header
@@ -51,11 +55,32 @@ class DepositJob(msgspec.Struct, frozen=True):
     host: str = ""
     hardware: str = "cpu"
     tf32: bool = False
+    pid: int = 0
+    began: float = 0.0
+    pids: str = ""
 
     @property
     def is_here(self) -> bool:
         """Whether it ran on this machine."""
         return self.host == gethostname()
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether its process has ended, as far as this machine knows."""
+        if not self.pid or not self.is_here or self.pids != pids():
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            return process.create_time() != self.began or process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+
+def pids() -> str:
+    """Whose ids of processes are meant here: a container on the same host may have others."""
+    with contextlib.suppress(OSError):
+        return str(Path("/proc/self/ns/pid").readlink())
+    return ""
 
 
 def digest_of(script: str) -> str:
@@ -123,6 +148,12 @@ class Training:
     def is_over(self) -> bool:
         """Whether all of them have come to their end."""
         return all((folder / _ENDED).exists() for folder in self.folders)
+
+    @property
+    def gone(self) -> str | None:
+        """The first of its processes that has ended and not come to its end, in words; None where there is none."""
+        left = (job for folder, job in self.folders.items() if not (folder / _ENDED).exists() and job.is_gone)
+        return next((f"process {job.pid}, {job.header.task}" for job in left), None)
 
     def size(self, step: int) -> int:
         """Bytes that a step takes in all of them, as far as it is still there."""

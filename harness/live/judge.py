@@ -81,6 +81,11 @@ class Judge:
         """Whether nothing more will come, since the job has come to its end."""
         return all(training.is_over for training in trainings(self._deposit)[-1:])
 
+    @property
+    def gone(self) -> str | None:
+        """A process of the job that has ended before its end, in words; whoever starts it again needs some time."""
+        return next((training.gone for training in trainings(self._deposit)[-1:]), None)
+
     def judge(self) -> Iterator[StepJudged]:
         """Judge what is there and has not been judged, the oldest first.
 

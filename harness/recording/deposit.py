@@ -10,7 +10,9 @@ from pathlib import Path
 from socket import gethostname
 from typing import Any
 
-from harness.evidence.deposit import DepositJob, digest_of, ended, opened, variables_of
+import psutil
+
+from harness.evidence.deposit import DepositJob, digest_of, ended, opened, pids, variables_of
 from harness.evidence.steps import StepFileWriter
 from harness.evidence.trace import Header
 from harness.recording.client import uses_onednn, versions
@@ -97,7 +99,9 @@ class EvidenceDeposit:
         header = Header(task, 0, name, replicas, local, clients, 0, versions(), onednn=uses_onednn())
         script = str(Path(sys.argv[0]).absolute())
         told = digest_of(script), variables_of(os.environ), gethostname(), *_hardware(strategy)
-        job = DepositJob(header, script, tuple(sys.argv[1:]), str(Path.cwd()), *told)
+        own = psutil.Process()
+        process = own.pid, own.create_time(), pids()
+        job = DepositJob(header, script, tuple(sys.argv[1:]), str(Path.cwd()), *told, *process)
         self._folder = opened(self._out, job)
         self._leaving.into(self._folder, self._room // clients, range(number * local, (number + 1) * local))
 

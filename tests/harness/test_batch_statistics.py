@@ -59,4 +59,5 @@ def test_copies_of_several_workers_are_put_together() -> None:
 def test_copies_that_should_agree_stay_together(run: ClientTrace, reference: ClientTrace) -> None:
     """Such as weights whose gradients were not reduced: that they differ is for a law to say."""
     found = with_means(RunTrace((run,)), RunTrace((reference,)))
+    assert found
     assert all({"m", "w"} == set(_values(each)[0]) for each in found)

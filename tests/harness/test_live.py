@@ -12,14 +12,16 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 import msgspec
 import numpy as np
+import psutil
 import pytest
 
 from _lockstep import _watching
-from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, trainings, variables_of
+from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, pids, trainings, variables_of
 from harness.evidence.steps import (
     EvidenceReader,
     EvidenceWriter,
@@ -37,7 +39,7 @@ from harness.live.scalars import Scalars, masked_crc
 from harness.live.state import divergences
 from harness.recording.steps import SampleWriter
 from simulator import UsageError
-from tests.harness._called import lockstep
+from tests.harness._called import called, lockstep
 from tests.harness._loop import LOOP
 
 _LOOP = LOOP.replace("MirroredStrategy", "MultiWorkerMirroredStrategy").replace("int(sys.argv[1])", "3")
@@ -375,6 +377,24 @@ def test_a_script_that_has_changed_since_judges_nothing(
     with pytest.raises(UsageError, match=r"train\.py is not the file that the job ran.*lockstep judge DIR -- python"):
         list(Judge(tmp_path / "left", command).judge())
     assert not (tmp_path / "left" / JUDGED).exists()
+
+
+def test_who_waits_for_a_job_that_is_gone_waits_no_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process was killed, so that it never says that it has come to its end."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        began = psutil.Process(process.pid).create_time()
+        told = {"host": gethostname(), "pid": process.pid, "began": began, "pids": pids()}
+        opened(tmp_path, msgspec.structs.replace(_job(), **told))
+        (training,) = trainings(tmp_path)
+        there = training.gone
+        process.kill()
+    assert (there, training.gone) == (None, f"process {process.pid}, local:0")
+    monkeypatch.setattr("harness.cli.judge._GONE_SECONDS", 0.0)
+    found = called("judge", tmp_path, "--follow")
+    assert "has ended before its end, and nobody has started it again" in found.output
+    for other in ({"pids": "another container"}, {"host": "elsewhere"}, {"pid": 0}):
+        assert not msgspec.structs.replace(training.job, **other).is_gone
+    assert msgspec.structs.replace(training.job, pid=os.getpid()).is_gone  # somebody else has the number now
 
 
 def test_a_damaged_step_is_not_judged(tmp_path: Path, writer: StepFileWriter) -> None:
