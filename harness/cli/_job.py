@@ -138,12 +138,13 @@ def summary(
     ways = counted_by(result)
     for fault in result.faults:
         what = "struck" if fault.fired else "did not strike"
-        lines.append(f"fault {fault.name}: {fault.kind} {what} {fault.where} at {fault.when}")
+        lines.append(f"fault {fault.name}: {' '.join(filter(None, (fault.kind, what, fault.where)))} at {fault.when}")
     lines += [] if recovery is None else [recovery.text]
     lines += [f"link: {condition}" for condition in _conditions(plan)]
     if packets := sum(link.packets for link in result.links):
         lines.append(f"packets: {packets}, of which {sum(link.lost for link in result.links)} were lost")
-    lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {_uncounted(steps)}")
+    if ways or not any(process.steps for task in result.values() for process in task.incarnations):
+        lines.append(f"steps: counted by {' and '.join(ways)}" if ways else f"steps: {_uncounted(steps)}")
     lines += [f"warning: {text}" for text in (*warnings_of(histories), *_strangers(result))]
     return "\n".join(lines)
 

@@ -115,7 +115,10 @@ def _one(program: Any, case: Any, options: dict[str, Any]) -> tuple[Exit, dict[s
         show(str(error), err=True)
         return Exit.LACKING, {**named, "proof": None, "error": str(error)}, None
     except LockstepError as error:
-        show(f"{case.name}: the program failed before its first training step was traced\n{error}", err=True)
+        show(
+            f"{case.name}: the program failed, or did not end, while its first training step was to be traced\n{error}",
+            err=True,
+        )
         return Exit.FAILED, {**named, "proof": None, "error": str(error)}, None
     if not options["as_json"]:
         show(proof.text(columns() or 110))
