@@ -7,6 +7,7 @@ import ctypes
 import importlib.abc
 import importlib.machinery
 import io
+import logging
 import os
 import runpy
 import signal
@@ -179,6 +180,7 @@ def _leave(code: object) -> NoReturn:
     python = ctypes.pythonapi
     threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001 - what Python calls first at its end
     atexit._run_exitfuncs()  # noqa: SLF001 - and then
+    logging.raiseExceptions = False  # what is let go may log, to a stream that is closed by then
     shared = {name: sys.modules.pop(name) for name in _imported - _NEEDED_AT_END if name in sys.modules}
     python.Py_IncRef(ctypes.py_object(shared))
     python.Py_Exit(ctypes.c_int(number))

@@ -147,9 +147,16 @@ class Programs:
         return _read(log)
 
 
+_TRACEBACK = "Traceback (most recent call last)"
+_AT_THE_END = ("--- Logging error ---", "Exception ignored in")
+"""So begins what Python says of errors that end nothing, as of objects that it lets go after another error."""
+
+
 def last_exception(log: str) -> str | None:
     """The line with which the last Python traceback in a log ends, for example `ValueError: no data`."""
-    _, mark, last = log.rpartition("Traceback (most recent call last)")
+    before, mark, last = log.rpartition(_TRACEBACK)
+    if before.rstrip().rpartition("\n")[2].startswith(_AT_THE_END):
+        return last_exception(before)
     found = re.search(r"^((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:: .*)?)$", last, re.MULTILINE)
     if not found or not mark:
         return None

@@ -411,6 +411,10 @@ def test_the_last_exception_of_a_log() -> None:
     assert last_exception(in_graph) == "a.OutOfRange: End of sequence (next, train.py:7)"
     assert last_exception(f"{trace}KeyboardInterrupt\n") == "KeyboardInterrupt"
     assert last_exception("ValueError: only said\n") is None
+    logged = f"--- Logging error ---\n{trace}ValueError: closed\n"
+    after = f"Exception ignored in: <function f>\n{trace}TypeError: none\n{logged}"
+    assert last_exception(f"{trace}KeyError: 1\n{after}") == "KeyError: 1"
+    assert last_exception(after) is None
 
 
 def test_programs_die_with_their_parent(program: Program, tmp_path: Path) -> None:
