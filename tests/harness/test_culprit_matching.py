@@ -54,3 +54,13 @@ def test_what_arrives_from_noise_makes_no_difference() -> None:
     theirs = [("Input", "a"), *products]
     ours = [("Input", "a"), products[0], ("Input", "noise"), *products[1:]]
     assert _pairs(theirs, ours) == sorted((name, name) for _, name in theirs)
+
+
+def test_a_gradient_that_opens_no_scope_is_of_no_operation_that_is_known() -> None:
+    """Nor of one without a name."""
+    side = _side([("PyFunc", ""), ("Sum", "Sum"), ("Mul", "mul"), ("Tile", "gradient_tape/Tile"), *_BACK[1:]])
+    tile, product = side.watched.ops[-2:]
+    assert side.forward_of(tile) is None
+    assert side.forward_of(product) is None  # of `truediv_1`, which is not there
+    side = _side([*_FORWARD, *_BACK])
+    assert [side.forward_of(op) for op in side.watched.ops[-2:]] == [side.watched.ops[2]] * 2

@@ -166,7 +166,7 @@ class ClientStep:
         scope = op.name.replace(TAPE, "").rpartition("/")[0]
         while scope and scope not in named:
             scope = scope.rpartition("/")[0]
-        return named.get(scope)
+        return named.get(scope) if scope else None
 
     def averages(self, op: Op) -> bool:
         """Whether a sum over replicas is divided by their number at the same line, as `ReduceOp.MEAN` does."""

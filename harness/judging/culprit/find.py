@@ -14,7 +14,7 @@ from harness.judging.culprit.client_step import ClientStep, assigns
 from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.kinds import REPORT
 from harness.judging.culprit.protocol import Culprit, NoCulprit
-from harness.judging.culprit.reasons import adds_to_one_copy
+from harness.judging.culprit.reasons import ADDITIONS, adds_to_one_copy
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told, told_of_report
 from harness.judging.culprit.walk import (
@@ -154,7 +154,8 @@ def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> W
             further = aligned.op(made.node).differentiates and made.node.number < first.node.number
             return _differentiated(aligned, back, earlier) if further else earlier
     # A loss that is the largest of a replica's own is right on one of them, and is not used as if it were all's.
-    return next(iter(back.extremes(aligned.sides[0].watched.targets)), first)
+    found = next(iter(back.extremes(aligned.sides[0].watched.targets)), first)
+    return replace(found, term=back.whole_term(found.node))
 
 
 class _Back:
@@ -226,6 +227,29 @@ class _Back:
         walk = self._walks[Mode.UNRELATED]
         blamed = OperationNode(0, walk.blamed(wanted.tensor))
         return [] if blamed in self._aligned.truths or not blamed.number else [WrongOperation(blamed, Mode.UNRELATED)]
+
+    def whole_term(self, node: OperationNode) -> OperationNode | None:
+        """The differentiated operation whose part of a sum of gradients each replica has whole, beside parts of others.
+
+        Where such a term is zero, as a penalty of variables that begin with zero, only its gradient is wrong.
+        """
+        walk, side = self._walks[Mode.UNRELATED], self._aligned.sides[0]
+        op = self._aligned.op(node)
+        if not (op.differentiates and op.type in ADDITIONS):
+            return None
+        kinds = {tensor: {each.kind for each in walk.facts(tensor) or () if each.right} for tensor in op.inputs}
+        whole = [tensor for tensor, found in kinds.items() if REPLICATED in found and PARTIAL not in found]
+        pending = whole if len(whole) < len(kinds) else []
+        while pending:
+            made = side.producer(pending.pop(0))
+            if made is None or not made.differentiates:
+                continue
+            forward = side.forward_of(made)
+            if forward is None:
+                pending += made.inputs
+            elif any(each.kind == REPLICATED for each in walk.facts(forward.outputs[0]) or ()):
+                return OperationNode(0, forward.number)
+        return None
 
     def _extreme(self, node: OperationNode) -> list[WrongOperation]:
         """Where each replica took the largest or smallest of its own, of an operation that uses it as if of all."""

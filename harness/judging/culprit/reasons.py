@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 _RANDOM = ("Random", "Stateless", "Multinomial", "TruncatedNormal", "ParameterizedTruncatedNormal")
 _ADDING = ("AssignAddVariableOp", "AssignSubVariableOp")
 _VARIABLES = ("ReadVariableOp", "ResourceGather", "VariableV2")
-_SUMS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
+ADDITIONS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
 _DEVIATIONS = ("reduce_variance", "reduce_std")
 """Scopes of functions of TensorFlow's that begin with a mean."""
@@ -289,7 +289,7 @@ def _counted_by_each(scene: _Scene) -> str | None:
     """A sum of a part and of something that every replica has whole: it counts as often as there are replicas."""
     import numpy as np
 
-    if scene.op.type not in _SUMS or scene.value is None or len(scene.inputs) < 2:
+    if scene.op.type not in ADDITIONS or scene.value is None or len(scene.inputs) < 2:
         return None
     whole = [parts[0] for relations, _, parts in scene.inputs if Relation(REPLICATED) in relations]
     partial = [

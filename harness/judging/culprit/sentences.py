@@ -38,7 +38,8 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     """What there is to say of an operation that made a step wrong."""
     op, side = aligned.op(broken.node), aligned.sides[broken.node.client]
     maker = None if broken.summed is None and _gets_parts(aligned, broken.node) else side.maker(op)
-    layer, frame = maker if maker is not None else (_scope(op), side.caller(op))
+    term = op if broken.term is None else aligned.op(broken.term)
+    layer, frame = maker if maker is not None else (_scope(op), side.caller(term))
     summed = _summed(aligned, broken)
     averaged = broken.summed is not None and side.averages(aligned.op(broken.summed))
     kind, relation = reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))

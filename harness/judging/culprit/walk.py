@@ -46,11 +46,19 @@ class Status(Enum):
 
 @dataclass(frozen=True)
 class WrongOperation:
-    """Where it went wrong: an operation of the run, the mode that led to it, and a sum over replicas on the way."""
+    """Where it went wrong.
+
+    Attributes:
+        node: an operation of the run.
+        mode: that led to it.
+        summed: a sum over replicas on the way.
+        term: of a gradient that is wrong in a sum, the differentiated operation whose part of it is to blame.
+    """
 
     node: OperationNode
     mode: Mode
     summed: OperationNode | None = None
+    term: OperationNode | None = None
 
 
 @dataclass(frozen=True, order=True)
