@@ -20,6 +20,7 @@ from harness.judging.culprit.kinds import (
     DIVIDED,
     EXAMPLES,
     EXTREME,
+    NUMBER,
     PARTS,
     SHARED,
     STATE,
@@ -32,6 +33,8 @@ from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLI
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
+
+_ANOTHER = "variable 'w' begins with another value than in the reference"
 
 
 def _scene(
@@ -159,6 +162,14 @@ def test_one_copy_that_all_replicas_change_is_told_from_a_wrong_beginning(
     assert found is not None
     assert found[0] is kind
     assert ("begins with" in found[1]) is (kind is None)
+
+
+def test_a_beginning_off_by_the_number_of_replicas_is_a_number_that_the_program_gives() -> None:
+    """Such as a rate times the number of replicas."""
+    read: dict[str, Any] = {"op": "ReadVariableOp", "variable": WatchedVariable("w", "mirrored")}
+    scaled = reasons._proved(_scene(0.1, (0.2, 0.2), {Relation(REPLICATED, 1)}, **read))
+    assert scaled == (NUMBER, "variable 'w' begins with 2 times the reference's value")
+    assert reasons._proved(_scene(0.1, (0.3, 0.3), (), **read)) == (None, _ANOTHER)
 
 
 @pytest.mark.parametrize(("kept", "given", "zone", "kind"), [

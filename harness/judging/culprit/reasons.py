@@ -221,15 +221,19 @@ def _shared(scene: _Scene) -> str | None:
     )
 
 
-def _begins_wrong(scene: _Scene) -> str | None:
-    if scene.op.type != "ReadVariableOp":
-        return None
+def _begins_scaled(scene: _Scene) -> str | None:
     best = min(scene.relations, key=lambda each: abs(each.power), default=None)
-    if best is None or best.right:
-        return f"variable {scene.op.variable!r} begins with another value than in the reference"
+    if scene.op.type != "ReadVariableOp" or best is None or best.right:
+        return None
     factor = scene.replicas ** abs(best.power)
     times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
     return f"variable {scene.op.variable!r} begins with {times} the reference's value"
+
+
+def _begins_wrong(scene: _Scene) -> str | None:
+    if scene.op.type != "ReadVariableOp":
+        return None
+    return f"variable {scene.op.variable!r} begins with another value than in the reference"
 
 
 def _other_number(scene: _Scene) -> str | None:
@@ -423,6 +427,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (TWICE, _aggregated_twice),
     (SHARED, _shared),
     (UPDATE, _updated_apart),
+    (NUMBER, _begins_scaled),
     (None, _begins_wrong),
     (NUMBER, _other_number),
     (None, _random),
