@@ -330,13 +330,13 @@ def _one(
         return Exit.LACKING, _not_judged(failed, asked, str(error), {}), failed
     except LockstepError as error:
         show(f"{case.name}: the run failed; nothing could be judged\n{error}", err=True)
-        _show_known(error, case, err=True)
+        _show_known(error, case, _file(program, named), err=True)
         tasks, failed = _tasks(error) if isinstance(error, RunFailed) else {}, _failed(program, named, case, error)
         return Exit.FAILED, _not_judged(failed, asked, str(error), tasks), failed
     verdict = dataclasses.replace(verdict, strict=options["strict"])
     show_verdict(verdict, options["form"], verbose=options["verbose"])
     if options["form"] == TEXT:
-        _show_known(verdict, case)
+        _show_known(verdict, case, _file(program, named))
         _show_met(verdict, program, case, timeout=options["timeout"])
     code = Exit.INCONSISTENT if verdict.denied else of_outcome(verdict.outcome)
     plain = verdict.to_json()
@@ -364,11 +364,21 @@ def _file(program: Program, named: str) -> str:
     return named.rpartition(":")[0] if program.script is None else os.path.relpath(program.script.path)
 
 
-def _show_known(found: LockstepError | Verdict, case: StrategyCase, *, err: bool = False) -> None:
-    """What the program does wrong by itself may look the same, and so may several issues."""
+def _show_known(found: LockstepError | Verdict, case: StrategyCase, file: str, *, err: bool = False) -> None:
+    """What the program does wrong by itself may look the same, and so may several issues.
+
+    One of Keras is none of a program that names no Keras, nor fails in it.
+    """
     from harness.judging.known_issues import shown_by
 
+    text = ""
+    with contextlib.suppress(OSError):
+        text = Path(file).read_text(errors="replace")
+    has_keras = "keras" in text or "keras/" in str(found)
     for issue in shown_by(found, case.name):
+        of_keras = bool(issue.meets) and all("keras." in use.of for uses in issue.meets for use in uses)
+        if of_keras and not has_keras:
+            continue
         show(f"may be the cause, if the program does this: {_known(issue)}", err=err)
 
 

@@ -131,6 +131,7 @@ def test_what_values_prove_has_a_kind() -> None:
     whole, part, rows = {Relation(REPLICATED)}, {Relation(PARTIAL)}, {Relation(SPLIT)}
     assert _kind(5.0, (3.0, 3.0), (), (part, whole), op="AddV2") is WHOLE
     assert _kind(5.0, (3.0, 4.0), (), (part, whole), op="AddV2") is None
+    assert _kind(5.0, (3.0, 3.0), (), (part, whole), op="AddV2", zone=REPLICA) is PARTS  # as it is assigned
     assert _kind(5.0, (3.0, 4.0), (), (part,), zone=REPLICA) is PARTS
     assert _kind(5.0, (3.0, 4.0), (), (part,)) is None
     assert _kind(5.0, (3.0, 4.0), (), (whole, whole)) is STATE

@@ -177,14 +177,18 @@ def test_the_way_out_is_told_or_why_there_is_none(more: str, said: str, tmp_path
     assert issue.cured_program() == ("# docs/upstream/one.cure.py in a checkout of Lockstep" if "call" in said else "")
 
 
-def test_below_an_error_the_way_out_stands(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the known issue that may be its cause."""
+@pytest.mark.parametrize(("source", "is_told"), [("import keras", True), ("import tensorflow as tf", False)])
+def test_below_an_error_the_way_out_stands(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, source: str, is_told: bool
+) -> None:
+    """With the known issue that may be its cause; not with one of a package that the program does not name."""
     (issue,) = (issue for issue in registry() if issue.id == "keras3-optimizer-built-in-step")
     if not issue.affects_installed_versions():
         pytest.skip("the installed Keras has not this issue")
     found = _failure("InvalidArgumentError", "You must feed a value for placeholder tensor 'cond/P'")
-    _show_known(found, strategy_case("mirrored-2"))
-    assert f"; way out: {issue.cure}" in " ".join(capsys.readouterr().out.split())
+    (tmp_path / "train.py").write_text(source)
+    _show_known(found, strategy_case("mirrored-2"), str(tmp_path / "train.py"))
+    assert (f"; way out: {issue.cure}" in " ".join(capsys.readouterr().out.split())) is is_told
 
 
 _OF_FIT = 'File "site-packages/keras/src/backend/tensorflow/trainer.py", line 399, in fit'

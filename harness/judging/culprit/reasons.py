@@ -252,7 +252,7 @@ def _own_mean(scene: _Scene) -> str | None:
     if (mean := _of_own_examples(scene)) is None:
         return None
     own, then = mean
-    where = f", and {scene.summed.text} them" if scene.summed else ""
+    where = f"; {scene.summed.text} over the replicas" if scene.summed else ""
     return f"each replica's mean is over its own {own} examples; {then}{where}"
 
 
@@ -295,6 +295,8 @@ def _counted_by_each(scene: _Scene) -> str | None:
 
     if scene.op.type not in ADDITIONS or scene.value is None or len(scene.inputs) < 2:
         return None
+    if scene.summed is None and scene.op.zone == REPLICA and not scene.op.differentiates:
+        return None  # it is assigned as it is, so that nothing counts as often as there are replicas
     whole = [parts[0] for relations, _, parts in scene.inputs if Relation(REPLICATED) in relations]
     partial = [
         parts
