@@ -20,6 +20,7 @@ from harness.judging.culprit.kinds import (
     DIVIDED,
     EXAMPLES,
     EXTREME,
+    NO_SUM,
     NUMBER,
     PARTS,
     SHARED,
@@ -203,6 +204,9 @@ def test_a_share_of_what_all_have_is_right_in_a_sum_only(averages: bool, kind: M
     scene = _scene(4.0, (2.0, 2.0), {Relation(REPLICATED, -1), Relation(PARTIAL)}, op="RealDiv")
     found = reasons._proved(replace(scene, summed=reasons.Reduction("train.py:9", averages=averages)))
     assert (None if found is None else found[0]) is kind
+    parts = _scene(4.0, (1.0, 3.0), {Relation(PARTIAL)}, op="Sum")
+    found = reasons._proved(replace(parts, summed=reasons.Reduction("train.py:9", averages=averages)))
+    assert (None if found is None else found[0]) is (NO_SUM if averages else None)
 
 
 @pytest.mark.parametrize(("op", "dtype", "kind"), [

@@ -323,6 +323,15 @@ def _divided_before_mean(scene: _Scene) -> str | None:
     return f"each replica has 1/{count} of the reference's value; {scene.summed.text}, which leaves 1/{count} of it"
 
 
+def _averaged_parts(scene: _Scene) -> str | None:
+    if scene.summed is None or not scene.summed.averages or Relation(PARTIAL) not in scene.relations:
+        return None
+    return (
+        f"the parts of the replicas add up to the reference's value; {scene.summed.text} over the replicas, which "
+        f"leaves 1/{scene.replicas} of it"
+    )
+
+
 def _random(scene: _Scene) -> str | None:
     import numpy as np
 
@@ -437,6 +446,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (MEAN, _own_mean),
     (WHOLE, _counted_by_each),
     (DIVIDED, _divided_before_mean),
+    (NO_SUM, _averaged_parts),
     (STATE, _apart),
     (EXTREME, _own_extreme),
     (PARTS, _before_the_sum),
