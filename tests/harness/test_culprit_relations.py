@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.relations import (
     LARGEST,
     PARTIAL,
@@ -107,3 +108,18 @@ def test_nan_is_in_relation_to_nan_only() -> None:
     assert Relation(REPLICATED) in holding(value, [value, value], 0.0)
     assert Relation(REPLICATED) not in holding(value, [value, np.array([1.0, 2.0])], 0.0)
     assert not holding(np.array([1.0, 2.0]), [value, value], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("second", "is_other"),
+    [
+        ([[0, 3], [0, 5], [1, 2]], False),  # rows 2 and 3 of the batch
+        ([[0, 3], [0, 5], [1, 4]], True),  # another place
+        ([[0, 3], [1, 5], [1, 2]], True),  # another row
+        ([[0, 3], [0, 5]], True),  # one is missing
+    ],
+)
+def test_each_replica_counts_the_rows_of_its_sparse_examples_from_zero(second: list[list[int]], is_other: bool) -> None:
+    """Their indices are those of the batch, but for where the replica's rows begin."""
+    whole = np.asarray([[0, 1], [1, 4], [2, 3], [2, 5], [3, 2]])
+    assert other_examples([([whole[:2], np.asarray(second)], whole)]) is is_other

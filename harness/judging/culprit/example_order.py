@@ -6,6 +6,7 @@ computed from examples stand in that order. It is read off the examples themselv
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -50,11 +51,25 @@ def other_examples(entering: Iterable[Entering]) -> bool:
     split = [pair for pair in pairs if _splits(*pair)]
     if not split:
         return any(_more_or_fewer(*pair) for pair in pairs)
+    split = [(parts, value) for parts, value in split if not _are_indices(parts, value)]
     return any(sorted(_keys(np.concatenate(parts))) != sorted(_keys(value)) for parts, value in split)
 
 
 def _splits(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> bool:
     return _are_rows(parts, value) and sum(len(part) for part in parts) == len(value) and len(value) > 1
+
+
+def _are_indices(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> bool:
+    """Whether these are the indices of a `tf.SparseTensor`, of which each replica counts its rows from 0."""
+    import numpy as np
+
+    if value.dtype != np.int64 or value.ndim != 2 or value.shape[1] < 2:
+        return False
+    bounds = np.cumsum([0, *map(len, parts)])
+    shares = [value[begin:end] for begin, end in itertools.pairwise(bounds)]
+    rest = all(np.array_equal(part[:, 1:], share[:, 1:]) for part, share in zip(parts, shares, strict=True))
+    rows = [share[:, 0] - part[:, 0] for part, share in zip(parts, shares, strict=True)]
+    return rest and all(len(set(each.tolist())) <= 1 for each in rows)
 
 
 def _more_or_fewer(parts: list[np.ndarray[Any, Any]], value: np.ndarray[Any, Any]) -> bool:
