@@ -23,7 +23,7 @@ _LONGER = (  # as a program; docs/mistakes.md and the known issues have some
     *("repeat_before_shard", "dropped_tail", "fewer_files_than_workers", "sharded_by_files", "overlapping_shards"),
     *("shuffled_shard", "parts_not_added_up", "updated_by_each_replica", "branch_of_each_replica"),
     *("state_of_each_replica", "divided_by_own_number", "shared_by_replicas"),
-    "divided_before_the_mean",
+    *("divided_before_the_mean", "whole_loss_in_each_replica"),
 )
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pytest
+
 from harness.evidence.trace import Array
 from harness.evidence.watched_step import REPLICA, Frame, Op, TensorValue, WatchedStep, digest_of
 from harness.judging.culprit.client_step import ClientStep, matched
@@ -64,3 +66,27 @@ def test_a_gradient_that_opens_no_scope_is_of_no_operation_that_is_known() -> No
     assert side.forward_of(product) is None  # of `truediv_1`, which is not there
     side = _side([*_FORWARD, *_BACK])
     assert [side.forward_of(op) for op in side.watched.ops[-2:]] == [side.watched.ops[2]] * 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "line", "differentiates", "found"),
+    [
+        ("RealDiv", 1, False, (True, False)),
+        ("RealDiv", 2, False, (False, False)),  # at another line somebody else divides
+        ("Mul", 1, False, (False, False)),
+        ("Mul", 1, True, (False, True)),
+    ],
+)
+def test_what_becomes_of_a_sum_at_its_line_is_seen(
+    kind: str, line: int, differentiates: bool, found: tuple[bool, bool]
+) -> None:
+    """`ReduceOp.MEAN` divides it by the number of replicas, and a tape goes on with one that it differentiates."""
+    frames = tuple(Frame("train.py", number, "step", own=True) for number in (1, 2))
+    ops = (
+        Op(1, "CollectiveReduceV2", "sum", "outer", 0, (), 0, (), (1,)),
+        Op(2, "SplitV", "split", "outer", 0, (), 0, (1,), (2,)),
+        Op(3, kind, "after", "outer", 0, (), line - 1, (2, 9), (3,), differentiates=differentiates),
+    )
+    two = Array.of(2.0)
+    side = ClientStep(WatchedStep("local:0", 1, 2, frames, ops, (TensorValue(9, two, digest_of(two)),)))
+    assert (side.averages(ops[0]), side.is_within_gradient(ops[0])) == found

@@ -16,7 +16,7 @@ from _lockstep import __version__
 from harness.cli.explain import explain as explain_command
 from harness.judging.conditions import ORDER, Condition
 from harness.judging.culprit import Culprit, Looked
-from harness.judging.culprit.kinds import MEAN, NUMBER, REPORT, TWICE, MistakeKind
+from harness.judging.culprit.kinds import LOSS, MEAN, NUMBER, REPORT, TWICE, MistakeKind
 from harness.judging.diagnostics import Diagnostic, Label, diagnostic_of, diagnostic_text, text_of
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.formats import ReportedVerdict, all_formats
@@ -79,8 +79,8 @@ def test_a_mistake_is_shown_as_a_compiler_shows_it() -> None:
     )
 
 
-@pytest.mark.parametrize(("kind", "is_told"), [(NUMBER, True), (TWICE, True), (MEAN, False), (None, False)])
-def test_a_line_that_tells_more_than_the_numbers_has_the_help(kind: MistakeKind | None, is_told: bool) -> None:
+@pytest.mark.parametrize("kind", [NUMBER, TWICE, LOSS, MEAN, None])
+def test_a_line_that_tells_more_than_the_numbers_has_the_help(kind: MistakeKind | None) -> None:
     """A factor of 2 may be that of means that are summed: not where all replicas have the same."""
     wrong = _wrong()
     assert wrong.looked is not None
@@ -89,7 +89,7 @@ def test_a_line_that_tells_more_than_the_numbers_has_the_help(kind: MistakeKind 
     told = diagnostic_of(replace(wrong, looked=replace(wrong.looked, culprit=culprit)))
     assert told is not None
     assert told.code == "loss_times_replicas"
-    assert told.help == (kind.cure if is_told and kind is not None else _WHY.cure)
+    assert told.help == (_WHY.cure if kind is None or kind is MEAN else kind.cure)
 
 
 @pytest.mark.usefixtures("place")

@@ -170,14 +170,21 @@ class ClientStep:
 
     def averages(self, op: Op) -> bool:
         """Whether a sum over replicas is divided by their number at the same line, as `ReduceOp.MEAN` does."""
-        reached = {*op.outputs}  # gradients are packed for it and taken apart before they are divided
+        divisions = (user for user in self._users(op) if user.type == "RealDiv")
+        divisors = [value for user in divisions for value in self.values(user.inputs[1]) if not value.shape]
+        return any(value == self.watched.replicas for value in divisors)
+
+    def is_within_gradient(self, op: Op) -> bool:
+        """Whether a tape goes on with what comes out of a sum over replicas, as of one that it differentiates."""
+        return any(user.differentiates for user in self._users(op))
+
+    def _users(self, op: Op) -> Iterator[Op]:
+        """What uses a sum at the same line: gradients are packed for it, and taken apart afterwards."""
+        reached = {*op.outputs}
         for user in self.watched.ops[op.number :]:
-            if user.caller != op.caller or not reached & {*user.inputs}:
-                continue
-            if user.type == "RealDiv":
-                return any(value == self.watched.replicas for value in self.values(user.inputs[1]) if not value.shape)
-            reached |= {*user.outputs}
-        return False
+            if user.caller == op.caller and reached & {*user.inputs}:
+                yield user
+                reached |= {*user.outputs}
 
     def _forwards(self, zone: str, index: int) -> dict[str, Op]:
         """By their names the operations of a place that compute no gradients."""

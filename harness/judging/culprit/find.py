@@ -279,7 +279,7 @@ class _Back:
         for tensor in op.inputs:
             facts = walk.facts(tensor) or ()
             same = any(each.kind == REPLICATED for each in facts)
-            wrong = not any(has_right_size(each, averaged=averaged) for each in facts)
+            wrong = not has_right_size(facts, averaged=averaged)
             parts = any(each.kind == PARTIAL for each in facts) and (is_loss or not walk.is_behind_a_gradient(tensor))
             if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
                 operands.append(WantedTensor(tensor, whole=True))

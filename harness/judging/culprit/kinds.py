@@ -68,6 +68,12 @@ DIVIDED = MistakeKind(
     "Leave out the division: a mean over the replicas leaves whole what each of them has whole. Where they are added "
     "up with SUM the division is right.",
 )
+LOSS = MistakeKind(
+    "whole_loss_in_each_replica",
+    "each replica has the whole loss, and its gradients are added up over the replicas",
+    "Divide by the number of replicas a loss that each replica has whole, since something in it was reduced or "
+    "gathered over them; or give each replica its part of the loss.",
+)
 TWICE = MistakeKind(
     "added_up_twice",
     "what is the same in all replicas is added up over them once more",
@@ -125,7 +131,7 @@ NUMBER = MistakeKind(
 KINDS: dict[str, MistakeKind] = {
     kind.code: kind
     for kind in (
-        *(MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, DIVIDED, TWICE, NO_SUM),
+        *(MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, DIVIDED, LOSS, TWICE, NO_SUM),
         *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER),
     )
 }

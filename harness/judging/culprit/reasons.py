@@ -15,6 +15,7 @@ from harness.judging.culprit.kinds import (
     DIVIDED,
     EXAMPLES,
     EXTREME,
+    LOSS,
     MEAN,
     NO_SUM,
     NUMBER,
@@ -122,9 +123,7 @@ def _scene(aligned: Alignment, node: OperationNode, summed: Reduction | None) ->
     for position, truth in enumerate(theirs.outputs):
         given = [(each.client, aligned.op(each).outputs) for each in nodes]
         found = _values(aligned, truth, [(client, each[position]) for client, each in given])
-        if found is not None and (
-            is_extreme(found[0]) or not any(has_right_size(each, averaged=averaged) for each in found[0])
-        ):
+        if found is not None and (is_extreme(found[0]) or not has_right_size(found[0], averaged=averaged)):
             return _Scene(aligned, node, op, tuple(inputs), *found, summed, len(inputs) == len(theirs.inputs))
     return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed, len(inputs) == len(theirs.inputs))
 
@@ -138,6 +137,11 @@ def _reduced(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | Non
         count = len(aligned.places[REPLICA])
         return BRANCH, f"of {count} replicas only {who} came here: each takes a branch by what it has alone"
     relations = _entering(aligned, node)
+    if Relation(REPLICATED) in relations and aligned.sides[node.client].is_within_gradient(op):
+        return LOSS, (
+            "each replica has the whole loss; the gradient of a reduction in it adds up over the replicas, so that it "
+            "comes out as often as there are replicas"
+        )
     if Relation(REPLICATED) in relations:
         return TWICE, (
             "it adds up over the replicas what is the same in each of them already, so that it comes out as often as "
@@ -295,8 +299,8 @@ def _counted_by_each(scene: _Scene) -> str | None:
 
     if scene.op.type not in ADDITIONS or scene.value is None or len(scene.inputs) < 2:
         return None
-    if scene.summed is None and scene.op.zone == REPLICA and not scene.op.differentiates:
-        return None  # it is assigned as it is, so that nothing counts as often as there are replicas
+    if _is_kept(scene):
+        return None  # nothing counts as often as there are replicas
     whole = [parts[0] for relations, _, parts in scene.inputs if Relation(REPLICATED) in relations]
     partial = [
         parts
@@ -316,20 +320,19 @@ def _counted_by_each(scene: _Scene) -> str | None:
     )
 
 
+def _is_kept(scene: _Scene) -> bool:
+    """Whether a variable is given what a replica has, as it is or averaged, and no gradient is taken of it."""
+    op = scene.op
+    if op.zone != REPLICA or op.differentiates or not (scene.summed is None or scene.summed.averages):
+        return False
+    return not Walk(scene.aligned, scene.node.client, Mode.UNRELATED).is_differentiated(op.number)
+
+
 def _divided_before_mean(scene: _Scene) -> str | None:
     if scene.summed is None or not scene.summed.averages or Relation(REPLICATED, -1) not in scene.relations:
         return None
     count = scene.replicas
     return f"each replica has 1/{count} of the reference's value; {scene.summed.text}, which leaves 1/{count} of it"
-
-
-def _averaged_parts(scene: _Scene) -> str | None:
-    if scene.summed is None or not scene.summed.averages or Relation(PARTIAL) not in scene.relations:
-        return None
-    return (
-        f"the parts of the replicas add up to the reference's value; {scene.summed.text} over the replicas, which "
-        f"leaves 1/{scene.replicas} of it"
-    )
 
 
 def _random(scene: _Scene) -> str | None:
@@ -446,7 +449,6 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (MEAN, _own_mean),
     (WHOLE, _counted_by_each),
     (DIVIDED, _divided_before_mean),
-    (NO_SUM, _averaged_parts),
     (STATE, _apart),
     (EXTREME, _own_extreme),
     (PARTS, _before_the_sum),

@@ -12,7 +12,7 @@ from harness.evidence.watched_step import Frame, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
-from harness.judging.culprit.kinds import REPORT
+from harness.judging.culprit.kinds import LOSS, REPORT
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import Reduction, reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
@@ -43,6 +43,8 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     summed = _summed(aligned, broken)
     averaged = broken.summed is not None and side.averages(aligned.op(broken.summed))
     kind, relation = reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
+    losses = map(side.producer, side.watched.targets if kind is LOSS else ())
+    frame = next((side.caller(made) for made in losses if made is not None), frame)
     return Culprit(
         file=_shown(frame),
         line=0 if frame is None else frame.line,

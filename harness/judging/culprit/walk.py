@@ -309,12 +309,18 @@ def is_multiple(relations: frozenset[Relation], whole: bool, *, averaged: bool =
     same = [relation for relation in relations if relation.kind == REPLICATED]
     if whole and same:
         return not any(relation.right for relation in same)
-    return bool(relations) and not any(has_right_size(relation, averaged=averaged) for relation in relations)
+    return bool(relations) and not has_right_size(relations, averaged=averaged)
 
 
-def has_right_size(relation: Relation, *, averaged: bool) -> bool:
-    """Whether nothing is multiplied; parts that are averaged later are larger by the number of replicas."""
-    return relation.power == (1 if averaged and relation.kind == PARTIAL else 0)
+def has_right_size(relations: Iterable[Relation], *, averaged: bool) -> bool:
+    """Whether nothing is multiplied; what is averaged later is no share of what all have, nor has to be a part.
+
+    A mean of a replica's own examples is larger than its part of the sum, by the number of replicas.
+    """
+    same = [each for each in relations if each.kind == REPLICATED]
+    if not averaged:
+        return any(each.right for each in relations)
+    return any(each.right for each in same or relations) or (not same and Relation(PARTIAL, 1) in relations)
 
 
 def sinks(aligned: Alignment, *, on_read: bool = True) -> Iterator[tuple[OperationNode, Mode, WantedTensor]]:

@@ -12,7 +12,7 @@ import msgspec
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.conditions import given
-from harness.judging.culprit.kinds import NUMBER, TWICE, MistakeKind
+from harness.judging.culprit.kinds import LOSS, NUMBER, TWICE, MistakeKind
 from harness.judging.diagnostics.details import around
 from harness.judging.diagnostics.protocol import Diagnostic, Label
 from harness.judging.explain import says
@@ -90,7 +90,7 @@ def _proved(verdict: Facts) -> MistakeKind | None:
 def _cure(verdict: Facts) -> str:
     """Of what explains the numbers, unless the line tells more: a number that the program gives, or a second sum."""
     kind = _proved(verdict)
-    if verdict.explanation is not None and kind not in (NUMBER, TWICE):
+    if verdict.explanation is not None and kind not in (LOSS, NUMBER, TWICE):
         return verdict.explanation.cure
     if kind is not None or (first := verdict.first_divergence) is None:
         return "" if kind is None else kind.cure

@@ -60,6 +60,18 @@ def train_contrastive_local(strategy, record):
     train(strategy, record, w, loss_of)
 
 
+def train_correlation_of_all_in_each(strategy, record):
+    """Redundancy is reduced of the batch's correlations, which each replica has whole."""
+    w = projection(strategy)
+
+    def loss_of(x, other, labels):
+        correlation = tf.matmul(x @ w, other @ w, transpose_a=True) / BATCH
+        correlation = context().all_reduce(SUM, correlation)
+        return tf.reduce_sum((correlation - tf.eye(3)) ** 2)  # guilty
+
+    train(strategy, record, w, loss_of)
+
+
 def train_softmax_over_batch(strategy, record):
     """Attention of the examples of a batch, normalised over one replica's."""
     w = projection(strategy, 1)
