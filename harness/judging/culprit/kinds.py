@@ -57,8 +57,8 @@ PARTS = MistakeKind(
 WHOLE = MistakeKind(
     "counted_by_each_replica",
     "each replica adds the whole of a term that is the same in all of them, and the replicas are then added up",
-    "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does, or add it once, after the "
-    "sum over the replicas. What each replica reads for itself, such as a count so far, needs the whole instead: "
+    "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does. What each replica reads for "
+    "itself, such as a count so far, needs the whole instead: "
     'tf.distribute.get_replica_context().all_reduce("SUM", part) before the term is added; and divide by the number of '
     "replicas what is added up once more afterwards.",
 )
@@ -85,9 +85,9 @@ TWICE = MistakeKind(
 NO_SUM = MistakeKind(
     "parts_not_added_up",
     "the parts of the replicas add up to what is right, and something else than their sum is made of them",
-    "Reduce parts of a sum with SUM: strategy.reduce(tf.distribute.ReduceOp.SUM, ...), all_reduce with SUM, or "
-    "aggregation=tf.VariableAggregation.SUM. MEAN is for what each replica has whole. What was added up before needs "
-    "no second sum.",
+    "Reduce parts of a sum with SUM: strategy.reduce(tf.distribute.ReduceOp.SUM, ...), or all_reduce with SUM, of the "
+    "parts alone where something that all replicas have is added to them. MEAN, as aggregation=MEAN of a variable, is "
+    "for what each replica has whole. What was added up before needs no second sum.",
 )
 UPDATE = MistakeKind(
     "updated_by_each_replica",

@@ -14,8 +14,7 @@ from harness.judging.explain.protocol import Attempt, Rule
 _ID = "regularizer_times_replicas"
 _CURE = (
     "Every replica adds the whole term, and the replicas are summed. Scale it with "
-    "tf.nn.scale_regularization_loss(tf.add_n(model.losses)) inside the replica function, or add it once after "
-    "strategy.reduce."
+    "tf.nn.scale_regularization_loss(tf.add_n(model.losses)) inside the replica function."
 )
 
 _STILL = 1e-6
