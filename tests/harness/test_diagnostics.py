@@ -14,7 +14,7 @@ import pytest
 
 from _lockstep import __version__
 from harness.cli.explain import explain as explain_command
-from harness.judging.conditions import ORDER, Condition
+from harness.judging.conditions import GIVEN_BACK, ORDER, Condition
 from harness.judging.culprit import Culprit, Looked
 from harness.judging.culprit.kinds import LOSS, MEAN, NUMBER, REPORT, TWICE, MistakeKind
 from harness.judging.diagnostics import Diagnostic, Label, diagnostic_of, diagnostic_text, text_of
@@ -98,6 +98,19 @@ def test_styles_change_no_letter() -> None:
     plain, painted = (text_of(_wrong(), 100, paint) for paint in (None, lambda style, text: f"\0{text}\0"))
     assert painted.replace("\0", "") == plain
     assert painted.startswith("\0error[loss_times_replicas]\0:")
+
+
+@pytest.mark.parametrize(("code", "is_told"), [(GIVEN_BACK, True), (ORDER, False)])
+def test_what_is_given_back_may_decide_what_nothing_else_explains(code: str, is_told: bool) -> None:
+    """As a rate that the program sets by the loss: it is no finding itself, since it may only be printed."""
+    found = Finding("variables_match_reference", "off", None, 2, "variables", "rate", (), 0.05, 0.035, 0.0)
+    given = Condition(code, "that what step gives back is 2 times what one device gets")
+    verdict = Verdict(
+        "train.py", "mirrored-2", (Judgement(found.law, "broken", findings=(found,)),), conditions=(given,)
+    )
+    told = diagnostic_of(verdict)
+    assert told is not None
+    assert ("Give back what one device gets" in told.help) is is_told
 
 
 def test_without_a_line_the_program_is_named() -> None:

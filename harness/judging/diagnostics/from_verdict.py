@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from harness.evidence.observed import OBSERVABLES
-from harness.judging.conditions import given
+from harness.judging.conditions import GIVEN_BACK, given
 from harness.judging.culprit.kinds import LOSS, NUMBER, TWICE, MistakeKind
 from harness.judging.diagnostics.details import around
 from harness.judging.diagnostics.protocol import Diagnostic, Label
@@ -27,6 +27,10 @@ from simulator.agent.places import cell_of
 DENIED, NOT_JUDGED, REFUTED = "only_given_conditions", "not_judged", "refuted"
 _LINES = 3
 _ADDS = "adds up what the replicas have"
+_OF_GIVEN_BACK = (
+    "The program may decide by what is given back, as a rate by its loss. Give back what one device gets: add up the "
+    "parts of a sum with SUM, and average means with MEAN; experimental_local_results(...)[0] is the first replica's."
+)
 
 
 def diagnostic_of(verdict: Facts) -> Diagnostic | None:
@@ -94,7 +98,8 @@ def _cure(verdict: Facts) -> str:
         return verdict.explanation.cure
     if kind is not None or (first := verdict.first_divergence) is None:
         return "" if kind is None else kind.cure
-    return next((law.cure for law in all_laws() if law.id == first.law), "")
+    of_law = next((law.cure for law in all_laws() if law.id == first.law), "")
+    return of_law or (_OF_GIVEN_BACK if any(each.code == GIVEN_BACK for each in verdict.conditions) else "")
 
 
 def _labels(verdict: Facts) -> list[Label]:
