@@ -239,11 +239,12 @@ class _Back:
             return None
         kinds = {tensor: {each.kind for each in walk.facts(tensor) or () if each.right} for tensor in op.inputs}
         whole = [tensor for tensor, found in kinds.items() if REPLICATED in found and PARTIAL not in found]
-        pending = whole if len(whole) < len(kinds) else []
+        pending, seen = whole if len(whole) < len(kinds) else [], set[int]()
         while pending:
             made = side.producer(pending.pop(0))
-            if made is None or not made.differentiates:
+            if made is None or not made.differentiates or made.number in seen:
                 continue
+            seen.add(made.number)
             forward = side.forward_of(made)
             if forward is None:
                 pending += made.inputs
