@@ -172,6 +172,7 @@ def test_a_beginning_off_by_the_number_of_replicas_is_a_number_that_the_program_
     scaled = reasons._proved(_scene(0.1, (0.2, 0.2), {Relation(REPLICATED, 1)}, **read))
     assert scaled == (NUMBER, "variable 'w' begins with 2 times the reference's value")
     assert reasons._proved(_scene(0.1, (0.3, 0.3), (), **read)) == (None, _ANOTHER)
+    assert _kind(9.7, (8.7, 10.7), {Relation(PARTIAL, 1)}) is None  # each has another one, as of its own examples
 
 
 @pytest.mark.parametrize(("kept", "given", "zone", "kind"), [

@@ -245,6 +245,8 @@ def _other_number(scene: _Scene) -> str | None:
     best = min(scene.relations, key=lambda each: abs(each.power), default=None)
     if scene.value is None or scene.value.size != 1 or best is None or best.right or scene.op.type in _VARIABLES:
         return None
+    if len({part.tobytes() for part in scene.parts}) > 1:  # each has computed it, out of sight
+        return None
     made = map(scene.aligned.sides[scene.node.client].producer, filter(None, scene.op.inputs))
     if not all(each is None or each.type in ("Const", *ARRIVED) for each in made):
         return None
