@@ -46,7 +46,6 @@ class ProcessHistory:
             and for the last one 0.
         folders: into which it saved.
         failed: the class of the exception with which its last restore ended, if it made no step after that.
-        looked: whether it restored, or looked for something to restore.
     """
 
     number: int
@@ -56,7 +55,6 @@ class ProcessHistory:
     lost: int | None
     folders: frozenset[str]
     failed: str | None = None
-    looked: bool = False
 
 
 _ON_ITS_OWN = "no restore of TensorFlow's or Keras's was seen"
@@ -77,7 +75,7 @@ def _history(name: str, every: Mapping[str, Sequence[Incarnation]]) -> tuple[Pro
         reads = [save for save in each.saves if save.restores]
         failed = reads[-1].failed if reads and not each.steps else None
         lost = _steps_lost(every[name][index:], begins[index:])
-        told = (_restored(name, each, every), begin, lost, folders, failed, bool(reads))
+        told = (_restored(name, each, every), begin, lost, folders, failed)
         chapters.append(ProcessHistory(each.number, each.steps, *told))
     return tuple(chapters)
 
