@@ -69,22 +69,23 @@ def test_a_gradient_that_opens_no_scope_is_of_no_operation_that_is_known() -> No
 
 
 @pytest.mark.parametrize(
-    ("kind", "line", "differentiates", "found"),
+    ("between", "kind", "line", "differentiates", "found"),
     [
-        ("RealDiv", 1, False, (True, False)),
-        ("RealDiv", 2, False, (False, False)),  # at another line somebody else divides
-        ("Mul", 1, False, (False, False)),
-        ("Mul", 1, True, (False, True)),
+        ("SplitV", "RealDiv", 1, False, (True, False)),
+        ("SplitV", "RealDiv", 2, False, (False, False)),  # at another line somebody else divides
+        ("Mul", "RealDiv", 1, False, (False, False)),  # as of an update by it, which a variable averages
+        ("SplitV", "Mul", 1, False, (False, False)),
+        ("SplitV", "Mul", 1, True, (False, True)),
     ],
 )
 def test_what_becomes_of_a_sum_at_its_line_is_seen(
-    kind: str, line: int, differentiates: bool, found: tuple[bool, bool]
+    between: str, kind: str, line: int, differentiates: bool, found: tuple[bool, bool]
 ) -> None:
     """`ReduceOp.MEAN` divides it by the number of replicas, and a tape goes on with one that it differentiates."""
     frames = tuple(Frame("train.py", number, "step", own=True) for number in (1, 2))
     ops = (
         Op(1, "CollectiveReduceV2", "sum", "outer", 0, (), 0, (), (1,)),
-        Op(2, "SplitV", "split", "outer", 0, (), 0, (1,), (2,)),
+        Op(2, between, "between", "outer", 0, (), 0, (1,), (2,)),
         Op(3, kind, "after", "outer", 0, (), line - 1, (2, 9), (3,), differentiates=differentiates),
     )
     two = Array.of(2.0)

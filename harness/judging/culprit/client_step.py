@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _ASSIGNS = ("Assign", "ResourceApply", "ResourceSparseApply", "ResourceScatter")
 TAPE = "gradient_tape/"
+_UNPACKING = ("Identity", "IdentityN", "Reshape", "Slice", "Split", "SplitV", "StridedSlice", "Unpack")
 ARRIVED = ("Input", "Placeholder")
 """What is in a graph and was made elsewhere."""
 
@@ -184,7 +185,7 @@ class ClientStep:
         for user in self.watched.ops[op.number :]:
             if user.caller == op.caller and reached & {*user.inputs}:
                 yield user
-                reached |= {*user.outputs}
+                reached |= {*user.outputs} if user.type in _UNPACKING else set()
 
     def _forwards(self, zone: str, index: int) -> dict[str, Op]:
         """By their names the operations of a place that compute no gradients."""
