@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,11 +19,13 @@ class Reports:
         strategy: of this run.
         step: as `record.step`, in the name of a `call`.
         final: as `record.final`, in the name of a `call`.
+        silently: a context in which what is computed is no part of the program.
     """
 
     strategy: Any
     step: Callable[..., None]
     final: Callable[..., None]
+    silently: Callable[[], contextlib.AbstractContextManager[None]] = contextlib.nullcontext
 
 
 def make_callback(record: Reports, model: Any) -> Any:
@@ -64,7 +67,7 @@ def _of_training(logs: dict[str, Any] | None) -> dict[str, Any]:
     return {name: value for name, value in (logs or {}).items() if not name.startswith("val_")}
 
 
-def _metrics(model: Any, logs: dict[str, Any] | None) -> dict[str, Any]:
+def _metrics(record: Reports, model: Any, logs: dict[str, Any] | None) -> dict[str, Any]:
     """The loss and the metrics of training so far, as `fit` logs them after an epoch.
 
     What it gives callbacks after a batch it has of the replicas' own results: Keras 3 averages these, and tf_keras adds
@@ -74,11 +77,13 @@ def _metrics(model: Any, logs: dict[str, Any] | None) -> dict[str, Any]:
     logs = _of_training(logs)
     if model.train_step.__module__.partition(".")[0] not in _FLAVOURS:
         return logs
-    return {**logs, **{name: value for name, value in model.get_metrics_result().items() if name in logs}}
+    with record.silently():
+        held = model.get_metrics_result()
+    return {**logs, **{name: value for name, value in held.items() if name in logs}}
 
 
 def _report(record: Reports, model: Any, logs: dict[str, Any] | None, epoch: int, *, per_epoch: bool) -> None:
-    logs = _of_training(logs) if per_epoch else _metrics(model, logs)
+    logs = _of_training(logs) if per_epoch else _metrics(record, model, logs)
     loss = logs.pop("loss", None)
     record.step(
         call=_CALL,

@@ -141,7 +141,7 @@ class Recorder:
         ParameterServerStrategy, where Keras allows no batch hooks, each epoch is one step. The program may still call
         `final` itself, for example with predictions; what it gives there is added to what the callback has reported.
         """
-        return make_callback(Reports(self._strategy, self._write_step, self._write_final), model)
+        return make_callback(Reports(self._strategy, self._write_step, self._write_final, self._silently), model)
 
     @property
     def strategy(self) -> Any:
