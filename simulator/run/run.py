@@ -328,7 +328,7 @@ class Run:
         except DeadlineExceeded:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
-            fail_hanging(self.clients, self.options.timeout, self._events.changed, self.journal)
+            fail_hanging(self.clients, seconds or self.options.timeout, self._events.changed, self.journal)
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem

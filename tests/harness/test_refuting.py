@@ -59,6 +59,13 @@ def _carried_out(monkeypatch: pytest.MonkeyPatch, carried_out: Any, noise: _Nois
     return seeds
 
 
+def _refuted(proof: Proof, run: Any, reference: Any, seconds: float = 60.0) -> Proof:
+    """What is left of a proof when batches have been tried for so long at most."""
+    program: Any = None
+    graphs, case = StepGraphs((run,), reference), strategy_case("mirrored-2")
+    return refuted(proof, graphs, program, case, seed=0, deadline=time.monotonic() + seconds)
+
+
 def _result(
     monkeypatch: pytest.MonkeyPatch, lengths: tuple[tuple[int, ...], ...], wrong: set[str]
 ) -> tuple[list[tuple[int, ...]], Any]:
@@ -77,9 +84,7 @@ def _result(
     _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
     assert proof.status == "open"
-    case = strategy_case("mirrored-2")
-    program: Any = None
-    return tried, refuted(proof, StepGraphs((run,), reference), program, case, seed=0, deadline=time.monotonic() + 60.0)
+    return tried, _refuted(proof, run, reference)
 
 
 _EVEN: list[tuple[int, ...]] = [(1, 1), (2, 2), (4, 4)]
@@ -128,15 +133,7 @@ def test_what_is_wrong_of_the_programs_own_number_of_rows_is_wrong(
 
     _carried_out(monkeypatch, carried_out, lambda _: noise)
     proof = proof_of([run], reference, program="p", strategy="s")
-    program: Any = None
-    found = refuted(
-        proof,
-        StepGraphs((run,), reference),
-        program,
-        strategy_case("mirrored-2"),
-        seed=0,
-        deadline=time.monotonic() + 60.0,
-    )
+    found = _refuted(proof, run, reference)
     assert found.status == status
     assert (found.culprit is not None and found.culprit.counterexample is not None) == (status == "refuted")
 
@@ -162,15 +159,7 @@ def test_a_batch_of_zeros_shows_what_examples_hide(
 
     _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
-    program: Any = None
-    found = refuted(
-        proof,
-        StepGraphs((run,), reference),
-        program,
-        strategy_case("mirrored-2"),
-        seed=0,
-        deadline=time.monotonic() + 60.0,
-    )
+    found = _refuted(proof, run, reference)
     assert found.status == status
     if status == "refuted":
         assert found.culprit is not None
@@ -190,15 +179,7 @@ def test_zeros_that_say_nothing_are_told(monkeypatch: pytest.MonkeyPatch, after:
 
     _carried_out(monkeypatch, carried_out)
     proof = proof_of([run], reference, program="p", strategy="s")
-    program: Any = None
-    found = refuted(
-        proof,
-        StepGraphs((run,), reference),
-        program,
-        strategy_case("mirrored-2"),
-        seed=0,
-        deadline=time.monotonic() + 60.0,
-    )
+    found = _refuted(proof, run, reference)
     assert found.status == "open"
     assert ("a batch of zeros" in str(found)) is told
 
@@ -315,9 +296,7 @@ def test_no_batch_is_tried_when_time_is_over(monkeypatch: pytest.MonkeyPatch) ->
         raise LockstepError("took too long")
 
     _carried_out(monkeypatch, cut_off)
-    program: Any = None
-    asked = (proof, StepGraphs((run,), reference), program, strategy_case("mirrored-2"))
     for seconds in (-1.0, 60.0):
         with pytest.raises(DeadlineExceeded):
-            refuted(*asked, seed=0, deadline=time.monotonic() + seconds)
+            _refuted(proof, run, reference, seconds)
     assert [round(each) for each in tried] == [60]

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import tempfile
+import threading
 from pathlib import Path
 
 import pytest
@@ -234,3 +235,13 @@ def test_the_end_of_a_log_is_shown_in_short_lines(tmp_path: Path) -> None:
     assert "before" in said
     assert said.endswith("x…\nlast")
     assert len(said) < 1000
+
+
+def test_who_is_waited_for_less_than_its_timeout_is_told_so() -> None:
+    """A run may take 30 s; whoever waits for it for a moment is not told of these."""
+    with (
+        bare(Topology(worker=1)) as cluster,
+        cluster.start(lambda: threading.Event().wait()) as run,
+        pytest.raises(RunFailed, match=r"Hang: did not finish within 0\.2 s"),
+    ):
+        run.join(seconds=0.2)
