@@ -33,7 +33,7 @@ from harness.judging.culprit.protocol import Looked
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
-from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, is_whole, times_of
+from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, first_taken, is_whole, times_of
 from harness.judging.per_replica import (
     OF_VARIABLES,
     unfollowed,
@@ -342,12 +342,13 @@ class JudgedAttempt:
         return parts.earlier[0].trace if parts.earlier else parts.last
 
     def _factor(self, run: RunTrace, alike: RunTrace) -> float | None:
-        """By how much replicas contribute more than they should at the first step; `alike` as of `factor_of`.
+        """By how much replicas contribute more than they should where they first do; `alike` as of `factor_of`.
 
         It is known where the script has, as on one device, a batch of as many examples as the first replica had, or as
         all had together; of another batch where it is known how gradients grow with their examples.
         """
-        told, replicas = self.program.natively(1), self.case.replicas
+        taken, replicas = first_taken(run.clients[0]), self.case.replicas
+        told = self.program.natively(1 if taken is None else taken.index)
 
         def native(standing: Standing) -> RunTrace:
             venue = dataclasses.replace(self.asked.venue(self.case), standing=standing)

@@ -12,7 +12,7 @@ class NothingObserved(UsageError):
     def __init__(self, program: str, *, script: bool = False) -> None:
         step = (
             "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of "
-            "variables, an optimizer is given some, or a variable is assigned after gradients of something else (no "
+            "variables, or an optimizer is given some, or, before any of that, replicas assign a variable (no "
             "closure of a coordinator, nothing on a TPU, and nothing in a thread that the program starts)"
         )
         of_function = (

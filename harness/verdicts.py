@@ -8,9 +8,8 @@ from collections.abc import Callable
 
 from harness.attempts import JudgedAttempt, Tasks
 from harness.errors import Abstained, NothingObserved
-from harness.evidence.parts import TRACES, read_parts
+from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.steps import segment_of
 from harness.example_runs import by_counts, by_drawn_data, by_ranks, by_ties
 from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
@@ -21,7 +20,6 @@ from harness.judging.per_replica import (
     leaves_out_steps,
     made_for_each,
     reports_own,
-    set_before_steps,
     settled,
     sources,
     trained_from,
@@ -118,15 +116,12 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
 def _by_more_runs(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
     """A verdict by one replica, where that cannot say all."""
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
-        verdict = by_drawn_data(attempt, verdict, reference)
-    elif attempt.case.replicas == 1 or attempt.changes is not None or not reference.follows:
+        return by_drawn_data(attempt, verdict, reference)
+    if attempt.case.replicas == 1 or attempt.changes is not None or not reference.follows:
         return verdict
-    elif verdict.outcome != "consistent" or leaves_out_steps(reference.trace):
-        verdict = _by_what_is_own(attempt, verdict, reference, tasks)
-    if verdict.outcome != "consistent":
-        return verdict
-    before = set_before_steps(segment_of(attempt.directory / TRACES))
-    return dataclasses.replace(verdict, conditions=(*verdict.conditions, *before))
+    if verdict.outcome != "consistent" or leaves_out_steps(reference.trace):
+        return _by_what_is_own(attempt, verdict, reference, tasks)
+    return verdict
 
 
 def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:

@@ -207,7 +207,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
 
     `after` is how often `record.step` had been called before: in a program that calls it, this belongs to the next one.
     `loss` is what `fit` logged. `variables` are None where they were not looked at. `examples` has one tuple of
-    fingerprints for each local replica, made of the arguments at the positions `columns`. `losses` and `gradients` are
+    fingerprints for each local replica, made of the arguments at the positions `columns` of so many `calls` of
+    `Strategy.run`: more than one, where a loop over batches is one step. `losses` and `gradients` are
     what each local replica's tapes were asked for, `reduced` is what left reductions, each by the name of its
     `tf.distribute.ReduceOp`. `worker` is the one that ran the
     closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
@@ -222,6 +223,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     variables: tuple[SeenVariable, ...] | None = None
     examples: tuple[tuple[int, ...], ...] | None = None
     columns: tuple[int, ...] = ()
+    calls: int = 1
     losses: tuple[Value, ...] = ()
     gradients: tuple[Value, ...] = ()
     reduced: tuple[Value, ...] = ()

@@ -21,8 +21,8 @@ def average_of_one_replica(run: RunTrace) -> tuple[Average, int] | None:
     With it comes how many replicas, or workers, there are, and so how many times too small that is.
     """
     for each in run.clients[0].counters.averages:
-        steps = [next((seen for seen in client.seen if seen.index == each.step), None) for client in run.clients]
-        shares = [[len(rows) for rows in seen.examples or ()] if seen is not None else [] for seen in steps]
+        steps = [[seen for seen in client.seen if seen.index == each.step] for client in run.clients]
+        shares = [[len(rows) / seen.calls for seen in step for rows in seen.examples or ()] for step in steps]
         of_replicas = {count for share in shares for count in share}
         of_workers = {sum(share) for share in shares}
         for parts, count in ((of_replicas, sum(map(len, shares))), (of_workers, len(shares))):

@@ -25,7 +25,7 @@ OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_stat
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
 REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
 PYTHON_STATE, PYTHON_ROWS = "python_state", "python_rows"
-GIVEN_BACK, SET_BEFORE = "given_back", "set_before_steps"
+GIVEN_BACK = "given_back"
 CONDITIONS = {
     EQUAL_DRAWS: (
         "replicas draw the same numbers for different examples, as Keras does by its seeds",
@@ -70,10 +70,6 @@ CONDITIONS = {
     PYTHON_ROWS: (
         "the program's own Python draws for an example by the examples beside it",
         "Draw for each example by itself, or by a statistic of the whole data set.",
-    ),
-    SET_BEFORE: (
-        "replicas set variables in calls before the first step, and what these compute is not judged",
-        "Compute it of the whole data set, outside of replicas; or reduce what each replica has before it is set.",
     ),
     GIVEN_BACK: (
         "what a call gives back to the program, such as a loss that it prints, is not what one device gives",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import ClientTrace, RunTrace, Seen
 from harness.judging.reduction import NEAR, added, multiple, parts_of, reduced_of, share_of
 from harness.judging.verdict import Verdict
 
@@ -56,8 +56,8 @@ def factor_of(
         alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
             averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
     """
-    begun = [next(iter(client.seen), None) for client in run.clients]
-    clients, one = [seen for seen in begun if seen is not None], next(iter(native.clients[0].seen), None)
+    begun = [first_taken(client) for client in run.clients]
+    clients, one = [seen for seen in begun if seen is not None], first_taken(native.clients[0])
     parts = [part for seen in clients for part in parts_of(seen)]
     if one is None or not one.gradients or len(clients) < len(begun) or len(parts) != replicas:
         return None
@@ -73,6 +73,11 @@ def factor_of(
     return None if found is None or share is None else found * share
 
 
+def first_taken(client: ClientTrace) -> Seen | None:
+    """The first step in which gradients were seen: in those before it, replicas only set variables."""
+    return next((seen for seen in client.seen if seen.gradients), None)
+
+
 def _scale(reduced: Gradients, taken: Gradients) -> float:
     """By what one replica multiplies its gradients before they are reduced, as by one over the scale of a loss."""
     import numpy as np
@@ -86,10 +91,10 @@ def _scale(reduced: Gradients, taken: Gradients) -> float:
 
 
 def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
-    """How many times those of the reference the gradients are by which the run takes its first step."""
+    """How many times those of the reference the gradients are that the run takes first."""
     sums = []
     for trace, count in ((run, replicas), (reference, 1)):
-        seen = [next(iter(client.seen), None) for client in trace.clients]
+        seen = [first_taken(client) for client in trace.clients]
         parts = [part for each in seen if each is not None for part in parts_of(each)]
         if not parts or seen[0] is None or any(len(part) != len(parts[0]) for part in parts):
             return None

@@ -13,12 +13,12 @@ from dataclasses import replace
 
 from harness.evidence.batch_statistics import own_statistics
 from harness.evidence.observed import unique_names
-from harness.evidence.steps import RunEvidence, Segment, lead, numbered
+from harness.evidence.steps import RunEvidence, numbered
 from harness.evidence.trace import RunTrace, is_statistics
 from harness.evidence.variable_pairs import common_places, placed
 from harness.evidence.witness_values import completed, lines_of_draws
 from harness.judging.align.other_draws import steps_with_other_draws, told
-from harness.judging.conditions import OWN, SET_BEFORE, Condition, shown
+from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
 from harness.judging.verdict import Verdict
 
@@ -150,25 +150,16 @@ def unfollowed(verdict: Verdict, evidence: RunEvidence, error: str) -> str | Non
     )
 
 
-def _changed(evidence: RunEvidence, first: int = 1, second: int = 2) -> list[str]:
-    """The variables that hold something else as the second of two steps begins, and that nobody reports."""
+def _changed(evidence: RunEvidence) -> list[str]:
+    """The variables that hold something else as the second step begins, and that nobody reports."""
     one, other = (
         {
             numbered(held.name, held.number): [reader.array(copy).tobytes() for copy in held.copies]
             for reader, held in evidence.step(index).held
         }
-        for index in (first, second)
+        for index in (1, 2)
     )
     return [name for name, copies in one.items() if other.get(name, copies) != copies]
-
-
-def set_before_steps(segment: Segment) -> tuple[Condition, ...]:
-    """That replicas have set variables in calls before the first step: what these compute is not judged."""
-    run = RunEvidence([segment])
-    before = 0 if run.step(1).trained else lead(segment.folders)  # which reads all steps
-    names = _changed(run, 1, before + 1) if before else []
-    text = f"what replicas set before the first step: {shown([repr(name) for name in names])}"
-    return (Condition(SET_BEFORE, text),) if names else ()
 
 
 def leaves_out_steps(reference: RunTrace) -> bool:

@@ -15,7 +15,7 @@ from harness.judging.native_scale import NativeRun
 from harness.judging.verdict import Verdict
 
 
-def _run(batch: int, *shares: tuple[int, ...], told: tuple[StandIn, ...] = ()) -> RunTrace:
+def _run(batch: int, *shares: tuple[int, ...], told: tuple[StandIn, ...] = (), calls: int = 1) -> RunTrace:
     """Processes whose replicas have so many examples each at the first step, of which a line says `batch`."""
 
     def client(number: int, share: tuple[int, ...]) -> ClientTrace:
@@ -24,7 +24,7 @@ def _run(batch: int, *shares: tuple[int, ...], told: tuple[StandIn, ...] = ()) -
             tuple(range(100 * number + 10 * at, 100 * number + 10 * at + size)) for at, size in enumerate(share)
         )
         counters = Counters(averages=(Average("train.py:7", batch, 1),), stand_ins=told)
-        return ClientTrace(header, seen=(Seen(index=1, at=0.0, examples=rows),), counters=counters)
+        return ClientTrace(header, seen=(Seen(index=1, at=0.0, examples=rows, calls=calls),), counters=counters)
 
     return RunTrace(tuple(client(number, share) for number, share in enumerate(shares)))
 
@@ -48,6 +48,13 @@ def _run(batch: int, *shares: tuple[int, ...], told: tuple[StandIn, ...] = ()) -
 def test_the_batch_of_one_is_known(batch: int, shares: list[tuple[int, ...]], times: int | None) -> None:
     """By what each replica, or each worker, had in the step in which the line was run first."""
     found = average_of_one_replica(_run(batch, *shares))
+    assert (None if found is None else found[1]) == times
+
+
+@pytest.mark.parametrize(("batch", "times"), [(4, 2), (8, None), (12, None)])
+def test_a_loop_over_batches_is_one_step(batch: int, times: int | None) -> None:
+    """Three batches of four examples for each replica, in a `tf.function` that loops over them."""
+    found = average_of_one_replica(_run(batch, (12, 12), calls=3))
     assert (None if found is None else found[1]) == times
 
 

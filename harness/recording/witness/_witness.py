@@ -249,9 +249,8 @@ class Witness:
         for step, seen in held:
             whole = seen
             with self._gathered.looking("what has passed in a step"):
-                columns, rows = _examples(step.events, self._gathered)
                 means, numbers = _means(step.events), _numbers(step.events)
-                whole = msgspec.structs.replace(seen, examples=rows, columns=columns, means=means, **numbers)
+                whole = msgspec.structs.replace(seen, means=means, **_examples(step.events, self._gathered), **numbers)
             self.observed += bool(whole.variables or whole.loss or whole.losses)
             self._send(whole)
 
@@ -408,10 +407,8 @@ def _by_replica(events: list[Event], wanted: Callable[[Any], bool]) -> tuple[Val
     )
 
 
-def _examples(
-    events: list[Event], gathered: WitnessState
-) -> tuple[tuple[int, ...], tuple[tuple[int, ...], ...] | None]:
-    """The columns and, for each local replica, the examples in the order in which it was called with them.
+def _examples(events: list[Event], gathered: WitnessState) -> dict[str, Any]:
+    """For each local replica the examples in the order in which it was called with them, in the fields of `Seen`.
 
     A step may call its replicas with a distributed batch, and again with the same tensor for each of them: the examples
     of that are there once, as they are with one replica.
@@ -419,9 +416,8 @@ def _examples(
     of_kind = {kind: [each for each in events if each.kind == kind] for kind in ("examples", "constants")}
     found = sorted(of_kind["examples"] or of_kind["constants"], key=lambda each: each.site)
     if not found or "examples" in gathered.reported:
-        return (), None
+        return {}
     columns = found[0].names if all(event.names == found[0].names for event in found) else ()
-    if len(found) == 1:
-        return columns, tuple(tuple(rows.tolist()) for rows in found[0].arrays)
     joined = itertools.zip_longest(*([rows.tolist() for rows in event.arrays] for event in found), fillvalue=())
-    return columns, tuple(tuple(itertools.chain(*each)) for each in joined)
+    rows = tuple(tuple(itertools.chain(*each)) for each in joined)
+    return {"columns": columns, "examples": rows, "calls": len(found)}

@@ -1,4 +1,4 @@
-"""Where variables are assigned: a program that takes gradients of no variable trains those that it assigns."""
+"""Where variables are assigned: a program that takes no gradients trains those that its replicas assign."""
 
 from __future__ import annotations
 

@@ -30,10 +30,10 @@ def active(gathered: WitnessState) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-            before = gathered.tapes
+            before = gathered.changes
             result = original(strategy, fn, args, kwargs, options)
             # A function that was traced before runs no Python of its own, so that it may train as well.
-            if gathered.tapes > before or isinstance(fn, polymorphic_function.Function):
+            if gathered.changes > before or isinstance(fn, polymorphic_function.Function):
                 with gathered.looking("examples"):
                     _see(gathered, strategy, (args, kwargs or {}))
             return result

@@ -46,10 +46,10 @@ class WitnessState(Sight):
     """What the seams have seen since the last step was written.
 
     A step is one outermost call of a `tf.function`, or of `Strategy.run` where a program runs eagerly, in which a tape
-    was asked for gradients of variables, or an optimizer given some; or in which a variable is assigned after a tape
-    was asked for gradients of something else, such as a copy in 16 bits or rows of a table. What was seen in calls of
-    other kinds, such as an evaluation, is forgotten. A step is looked at when the next one begins, or when the program
-    reports something: only then is it known whether it reports variables itself.
+    was asked for gradients of variables, or an optimizer given some. Until there is such a call, one in which replicas
+    run and a variable is assigned is a step as well: values to begin with, or an update that the program computes by
+    hand. What was seen in calls of other kinds, such as an evaluation, is forgotten. A step is looked at when the next
+    one begins, or when the program reports something: only then is it known whether it reports variables itself.
 
     Attributes:
         strategy: of the run; of several the one that was built last.
@@ -58,6 +58,7 @@ class WitnessState(Sight):
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
             was built.
+        changes: how often that was seen, or a variable was assigned in a step by hand.
         by_hand: functions that were a step of a program which takes no gradients.
         evaluating: functions that run replicas and take no gradients, of a program that does elsewhere.
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
@@ -112,7 +113,7 @@ class WitnessState(Sight):
         self.registry = Registry(alone=alone)
         self.reader = Reader()
         self.reported: set[str] = set()
-        self.tapes = 0
+        self.tapes = self.changes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.raised: dict[str, None] = {}
@@ -137,7 +138,7 @@ class WitnessState(Sight):
         self.in_run: InRun | None = None
         self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
         self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._entered = self._differentiated = False
+        self._entered = False
         self.started: Callable[[], None] = lambda: None
         self._started = False
         self._eager: int | None = None
@@ -217,7 +218,7 @@ class WitnessState(Sight):
         if self._depth == 0 and self.only_closures:
             return
         if self._depth == 0 and self.threads.is_main:
-            self.tapes += 1
+            self._passes()
             self._begin()
             self._started = True
             self.made = self._step(self._events)
@@ -231,23 +232,24 @@ class WitnessState(Sight):
         """In what is being called an optimizer is given gradients, by a tape or by hand: it is a step."""
         if self.threads.is_aside:
             return
-        self.tapes += 1
+        self._passes()
         if self._depth and not self._trained:
             if not self._entered:
                 self._begin()
             self._trained = True
 
-    def differentiates(self) -> None:
-        """A tape was asked for gradients, of no variable."""
-        self._differentiated = True
+    def _passes(self) -> None:
+        self.tapes += 1
+        self.changes += 1
 
     def assigns(self, variable: Any) -> None:
-        """A variable gets a value: after gradients of something else that is a step, of a program that takes no others.
+        """A variable gets a value: where replicas do that it is a step, of a program that has taken no gradients.
 
         Who keeps evidence has begun with it when replicas were run.
         """
-        if self._entered and self._differentiated and not self._trained and self.registry.is_state(variable):
+        if not self.tapes and (self._entered or self._trained) and self.registry.is_state(variable):
             self._trained = True
+            self.changes += 1
 
     def enters(self) -> None:
         """In what is being called replicas are run.
@@ -323,7 +325,7 @@ class WitnessState(Sight):
         self._eager = self._eager_runs if runs else None
         trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
         known |= trains is True
-        self._entered = self._differentiated = False
+        self._entered = False
         if known:
             self._begin()
         elif (by_hand or trains is False) and not self.tapes and self.steps is not None:

@@ -29,8 +29,6 @@ def active(gathered: WitnessState) -> Iterator[None]:
             trained = _trained(gathered, sources)
             if trained:
                 gathered.trains()
-            else:
-                gathered.differentiates()
             found = original(tape, target, sources, *args, **options)
             if trained:
                 with gathered.looking("gradients"):
