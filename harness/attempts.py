@@ -316,7 +316,9 @@ class JudgedAttempt:
         if not self._leaves_evidence:
             return NativeRun(), reference
         with contextlib.suppress(LockstepError):  # then nothing is known
-            factor = self._factor(run, reference.trace) if verdict.outcome == "consistent" else None
+            by_hand = first_taken(run.clients[0]) is None
+            known = by_hand or verdict.outcome == "consistent"
+            factor = self._factor(run, reference.trace) if known else None
             if factor is not None and (self.changes is not None or is_whole(factor)):
                 return NativeRun(factor), reference
             if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
@@ -356,7 +358,7 @@ class JudgedAttempt:
                 return runs.plain().trace
 
         first = native(Standing(repeats=False))
-        if _rows_for_own(first) == 1.0:
+        if _rows_for_own(first) == 1.0 and taken is not None:
             return factor_of(run, first, replicas, alike, first=True)
         every = native(FOR_ALL)
         factor, rows = factor_of(run, every, replicas, alike), _rows_for_own(every)

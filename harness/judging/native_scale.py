@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.evidence.arrays import wide
 from harness.evidence.trace import ClientTrace, RunTrace, Seen
 from harness.judging.reduction import NEAR, added, multiple, parts_of, reduced_of, share_of
 from harness.judging.verdict import Verdict
@@ -56,6 +57,8 @@ def factor_of(
         alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
             averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
     """
+    if not any(first_taken(trace.clients[0]) for trace in (run, native)):
+        return None if first else multiple(moved(run.clients[0]), moved(native.clients[0]))
     begun = [first_taken(client) for client in run.clients]
     clients, one = [seen for seen in begun if seen is not None], first_taken(native.clients[0])
     parts = [part for seen in clients for part in parts_of(seen)]
@@ -78,6 +81,15 @@ def first_taken(client: ClientTrace) -> Seen | None:
     return next((seen for seen in client.seen if seen.gradients), None)
 
 
+def moved(client: ClientTrace) -> Gradients:
+    """What the first step has added to each variable of floating point; empty if that was not seen."""
+    begun, ended = client.start, next((seen.variables for seen in client.seen), None)
+    if begun is None or ended is None or [each.name for each in begun.variables] != [each.name for each in ended]:
+        return []
+    pairs = [(one.copies[0], other.copies[0]) for one, other in zip(begun.variables, ended, strict=True)]
+    return [wide(after.numpy()) - wide(before.numpy()) for before, after in pairs if before.is_floating]
+
+
 def _scale(reduced: Gradients, taken: Gradients) -> float:
     """By what one replica multiplies its gradients before they are reduced, as by one over the scale of a loss."""
     import numpy as np
@@ -91,7 +103,9 @@ def _scale(reduced: Gradients, taken: Gradients) -> float:
 
 
 def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
-    """How many times those of the reference the gradients are that the run takes first."""
+    """How many times those of the reference the gradients are that the run takes first, or the moves by hand."""
+    if not any(first_taken(trace.clients[0]) for trace in (run, reference)):
+        return multiple(moved(run.clients[0]), moved(reference.clients[0]))
     sums = []
     for trace, count in ((run, replicas), (reference, 1)):
         seen = [first_taken(client) for client in trace.clients]

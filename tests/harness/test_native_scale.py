@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, Value
-from harness.judging.native_scale import adds_up, factor_of, is_whole
+from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
+from harness.judging.native_scale import adds_up, factor_of, is_whole, times_of
 from harness.judging.reduction import share_of
 from tests.harness._loop import LOOP, Verified
 
@@ -58,6 +58,33 @@ def test_what_replicas_contribute_is_known_where_it_is_reduced_as_it_was_taken(
 ) -> None:
     """Else what is divided in between may be what is wrong."""
     assert factor_of(_run(run), _run(native), 2) == (None if factor is None else pytest.approx(factor))
+
+
+def _moved(end: float, also: float, *, name: str = "w") -> RunTrace:
+    """A run that takes no gradients, whose first step moves a variable of two elements from one."""
+    begun = SeenVariable("w", "mirrored", (Array.of(np.ones(2, np.float32)),))
+    ended = SeenVariable(name, "mirrored", (Array.of(np.array([end, 1 + also], np.float32)),))
+    header = Header("local:0", 0, "mirrored-2", 2, 2, 1, 20)
+    seen = Seen(1, 0.0, variables=(ended,))
+    return RunTrace((ClientTrace(header, seen=(seen,), start=Start(0.0, (begun,))),))
+
+
+@pytest.mark.parametrize(
+    ("run", "native", "factor"),
+    [
+        (_moved(3.0, 2.0), _moved(3.0, 2.0), 1.0),
+        (_moved(3.0, 2.0), _moved(2.0, 1.0), 2.0),
+        (_moved(3.0, 2.0), _moved(2.0, 3.0), None),
+        (_moved(3.0, 2.0), _moved(2.0, 1.0, name="other"), None),
+    ],
+)
+def test_what_a_step_by_hand_moves_tells_what_replicas_contribute(
+    run: RunTrace, native: RunTrace, factor: float | None
+) -> None:
+    """No gradient is seen of such a step; what one replica moves by its own examples says nothing."""
+    assert factor_of(run, native, 2) == (None if factor is None else pytest.approx(factor))
+    assert times_of(run, native, 2) == (None if factor is None else pytest.approx(factor))
+    assert factor_of(run, native, 2, first=True) is None
 
 
 @pytest.mark.parametrize(
