@@ -350,7 +350,7 @@ class JudgedAttempt:
         all had together; of another batch where it is known how gradients grow with their examples.
         """
         taken, replicas = first_taken(run.clients[0]), self.case.replicas
-        told = self.program.natively(1 if taken is None else taken.index)
+        told = self.program.natively(1)
 
         def native(standing: Standing) -> RunTrace:
             venue = dataclasses.replace(self.asked.venue(self.case), standing=standing)
@@ -423,8 +423,9 @@ class JudgedAttempt:
 
 
 def _rows_for_own(trace: RunTrace) -> float | None:
-    """How many examples a script is given at its first step for each that it has there by itself; None of no step."""
-    seen = next(iter(trace.clients[0].seen), None)
+    """How many examples a script is given where it first trains for each that it has by itself; None of no step."""
+    client = trace.clients[0]
+    seen = first_taken(client) or next(iter(client.seen), None)
     if seen is None or seen.given is None:
         return None if seen is None else 1.0
     return seen.given.rows / seen.given.own if seen.given.own else None

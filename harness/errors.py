@@ -21,8 +21,9 @@ class NothingObserved(UsageError):
             "record.step(loss=loss, variables=model.variables), or pass record.keras_callback(model) to fit"
         )
         of_script = (
-            f"it took no step that Lockstep could see, which is {step}. Let the script train in its main thread; what "
-            "has to train elsewhere can be verified as a function train(strategy, record), which reports its steps"
+            f"it took no step that Lockstep could see, which is {step}. Let the script train in its main thread, and "
+            "put what replicas compute and what is assigned of it into one tf.function; what has to train elsewhere "
+            "can be verified as a function train(strategy, record), which reports its steps"
         )
         super().__init__(f"{program} observed nothing: {of_script if script else of_function}")
 

@@ -49,7 +49,8 @@ def explain(code: str | None, as_json: bool) -> int:
     if found.right:
         both = difflib.ndiff(found.program.splitlines(), found.right.splitlines())
         lines = (line for line in both if not line.startswith("?"))
-        show("\n".join((f"\nwrong under {found.strategy} (-), and right (+):\n", *map(str.rstrip, lines))))
+        under = "" if found.interrupt_at is None else f" with --interrupt-at {found.interrupt_at}"
+        show("\n".join((f"\nwrong under {found.strategy}{under} (-), and right (+):\n", *map(str.rstrip, lines))))
     elif found.program:
         show(f"\n{found.program}")
     return 0

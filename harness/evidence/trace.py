@@ -213,7 +213,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `tf.distribute.ReduceOp`. `worker` is the one that ran the
     closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
     says why one replica cannot compute the run's step, `draws` what is to be said of its draws, and `given` of its
-    examples. `means` are those of Keras metrics.
+    examples. `means` are those of Keras metrics. `by_hand` says that the program had taken no gradients by then.
     """
 
     index: int
@@ -232,6 +232,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     draws: tuple[DrawSeen, ...] = ()
     given: GivenSeen | None = None
     means: tuple[MeanSeen, ...] = ()
+    by_hand: bool = False
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True):

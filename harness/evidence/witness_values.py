@@ -222,11 +222,12 @@ def _together(several: Sequence[Seen]) -> Seen | None:
     """What was seen between two calls of `record.step`, as one step: variables as they were last, all examples."""
     if len(several) < 2:
         return several[0] if several else None
-    rows = [seen.examples for seen in several]
+    # Replicas that set variables may be given nothing to do so.
+    rows = [seen.examples for seen in several if not (seen.by_hand and seen.examples is None)]
     joined = None
     if len({len(each) for each in rows if each is not None}) == 1 and None not in rows:
         joined = tuple(tuple(id_ for part in parts for id_ in part) for parts in zip(*rows, strict=True))
-    columns = several[0].columns if len({seen.columns for seen in several}) == 1 else ()
+    columns = several[0].columns if len({seen.columns for seen in several if seen.examples is not None}) == 1 else ()
     last = several[-1]
     return msgspec.structs.replace(
         last,
@@ -280,11 +281,14 @@ def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
 
 def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[str, ...]]:
     """These with the examples that were seen, each by its place in the first trace; or as they are, and why."""
-    every = [(client, step.seen) for trace in traces for client in trace.clients for step in client.steps]
-    known = [seen for client, seen in every if seen is not None and _of_all_replicas(client, seen)]
+    every = [(client, step) for trace in traces for client in trace.clients for step in client.steps]
+    # A step may set variables, and be given no examples by anybody.
+    given = {step.index for _, step in every if step.seen is not None and step.seen.examples is not None}
+    wanted = [(client, step.seen) for client, step in every if step.index in given]
+    known = [seen for client, seen in wanted if seen is not None and _of_all_replicas(client, seen)]
     if not known:
         return list(traces), ()
-    if len(known) < len(every):
+    if len(known) < len(wanted):
         return list(traces), ("examples were not seen of each replica at each step, so that they are not compared",)
     if len({seen.columns for seen in known}) > 1:
         return list(traces), ("replicas are called with tensors of other lengths, so that examples are not compared",)
@@ -335,8 +339,9 @@ def _rows_of(step: Step) -> list[int]:
 
 def _placed(client: ClientTrace, places: dict[int, int]) -> ClientTrace:
     def placed(step: Step) -> Step:
-        parts = (step.seen and step.seen.examples) or ()
-        kept = tuple(tuple(places[id_] for id_ in part if id_ in places) for part in parts)
+        if step.seen is None or step.seen.examples is None:
+            return step
+        kept = tuple(tuple(places[id_] for id_ in part if id_ in places) for part in step.seen.examples)
         return msgspec.structs.replace(step, examples=kept)
 
     return msgspec.structs.replace(client, steps=tuple(map(placed, client.steps)))

@@ -66,7 +66,7 @@ def test_a_call_that_assigns_after_gradients_is_a_step(told: dict[str, bool], ou
     assert compared["variables_match_reference"] == 2 * 4
 
 
-_FIRST = """
+_INITIALIZED = """
 first = next(iter(strategy.experimental_distribute_dataset(dataset)))
 strategy.run(lambda x, y: w.assign({}), args=first)
 """
@@ -77,7 +77,7 @@ _MEAN, _EXTREME = "tf.reduce_mean(x, axis=0)", "tf.reduce_max(x, axis=0)"
 @pytest.mark.parametrize(("value", "outcome"), [(_MEAN, "consistent"), (_EXTREME, "inconsistent")])
 def test_what_replicas_set_before_they_train_is_a_step(value: str, outcome: str, verified: Verified) -> None:
     """As layers do that are initialized by the first batch; each replica has but its own part of that."""
-    loop = LOOP.replace("for _ in range(int(sys.argv[1])):", f"{_FIRST.format(value)}for _ in range(1):")
+    loop = LOOP.replace("for _ in range(int(sys.argv[1])):", f"{_INITIALIZED.format(value)}for _ in range(1):")
     loop = loop.replace('name="w")', 'name="w", aggregation=tf.VariableAggregation.MEAN)')
     verdict = verified(loop, "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
@@ -102,3 +102,52 @@ def test_gradients_that_a_program_computes_itself_make_steps(reduction: str, out
     loop = loop.replace("int(sys.argv[1])", "1")
     verdict = verified(loop, "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
+
+
+_STATISTICS = """
+import tensorflow as tf
+
+strategy = tf.distribute.{kind}()
+x = tf.random.stateless_normal([480, 3], seed=[1, 2])
+dataset = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(4))
+with strategy.scope():
+    sums = {{"aggregation": tf.VariableAggregation.SUM}}
+    total = tf.Variable(tf.zeros([3]), synchronization=tf.VariableSynchronization.{synchronization}, **sums)
+    mean = tf.Variable(tf.zeros([3]))
+    w = tf.Variable(tf.ones([3]), aggregation=tf.VariableAggregation.MEAN)
+add = tf.function(lambda x: strategy.run(lambda x: total.assign_add(tf.reduce_sum(x, axis=0)), args=(x,)))
+
+@tf.function
+def train(x):
+    def step(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x, [[1.0, 0.0, 0.0]]) - tf.linalg.matvec(x - mean, [w])) ** 2) / 4
+        w.assign_sub(0.01 * tf.distribute.get_replica_context().all_reduce("{reduction}", tape.gradient(loss, w)))
+    strategy.run(step, args=(x,))
+
+for batch in dataset:
+    add(batch)
+mean.assign(total.read_value() / 480)
+for batch in dataset:
+    train(batch)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("changes", "strategy", "outcome"),
+    [
+        ({}, "mirrored-2", "consistent"),
+        ({"reduction": "MEAN"}, "mirrored-2", "inconsistent"),
+        ({"synchronization": "ON_READ"}, "mirrored-2", "consistent"),
+        ({"kind": "experimental.CentralStorageStrategy"}, "central_storage-2", "consistent"),
+    ],
+)
+def test_statistics_before_a_training(changes: dict[str, str], strategy: str, outcome: str, verified: Verified) -> None:
+    """They take more steps than are judged of a script, which counts those that take gradients."""
+    usual = {"kind": "MirroredStrategy", "synchronization": "AUTO", "reduction": "SUM"}
+    script = _STATISTICS.format(**{**usual, **changes})
+    verdict = verified(script, strategy, explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)
+    seen = {law.law: law.compared for law in verdict.judgements}
+    assert seen["rows_whole"] > 100

@@ -359,3 +359,35 @@ def test_a_reference_that_is_nan_in_what_is_only_seen_says_nothing(number: float
     verdict = judge(Parts(run), Reference(truth), program="p", tasks={}, seconds=0.0)
     assert verdict.outcome == outcome
     assert ("variables 'best': nan" in str(verdict)) == (outcome == "abstained")
+
+
+@pytest.mark.parametrize("each_its_own", [False, True])
+@pytest.mark.parametrize("reported", [False, True])
+def test_a_step_that_is_given_no_examples_hides_no_others(reported: bool, each_its_own: bool) -> None:
+    """Replicas may set variables before they train, of nothing; a program that reports has that in its first step."""
+    found = [_with_first(trace, reported) for trace in _two_workers(whole=(), each_its_own=each_its_own)]
+    reference, run = completed(found, with_examples=2).traces
+    law = _by_law(_case(run, reference))["examples_match_reference"]
+    assert law.status == ("broken" if each_its_own else "held")
+
+
+def _with_first(trace: RunTrace, reported: bool) -> RunTrace:
+    """With a first step by hand, of no examples."""
+    later = [
+        [msgspec.structs.replace(seen, index=seen.index + 1, after=reported * (seen.index - 1)) for seen in each.seen]
+        for each in trace.clients
+    ]
+    steps = tuple(step(number) for number in (1, 2, 3)) if reported else ()
+    clients = [msgspec.structs.replace(each, steps=steps) for each in trace.clients]
+    first = _seen(by_hand=True)
+    return _run(*(_with(each, first, *seen) for each, seen in zip(clients, later, strict=True)))
+
+
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_where_no_gradient_was_taken_none_was_left_unreduced(by_hand: bool) -> None:
+    """Copies that each replica has moved by its own are told by the line that moves them."""
+    run, reference = _trained(2, "own_gradient"), _trained(1)
+    hidden = [msgspec.structs.replace(seen, by_hand=by_hand, losses=(), gradients=(), reduced=()) for seen in run.seen]
+    found = completed([_run(reference), _run(_with(run, *hidden))]).traces
+    why = explain(_case(found[1], found[0]))
+    assert (None if why is None else why.rule) == (None if by_hand else "gradients_not_reduced")

@@ -189,7 +189,7 @@ def _aggregated_twice(scene: _Scene) -> str | None:
 
 
 def _updated_apart(scene: _Scene) -> str | None:
-    if not assigns(scene.op):
+    if not assigns(scene.op) or scene.op.zone != REPLICA:
         return None
     for relations, _, _ in scene.inputs:
         if Relation(PARTIAL) in relations and Relation(REPLICATED) not in relations:
@@ -197,8 +197,13 @@ def _updated_apart(scene: _Scene) -> str | None:
                 f"each replica changes its copy of variable {scene.op.variable!r} by a part of its own; the parts have "
                 "not been added up over the replicas"
             )
-    where = "in each replica" if scene.op.zone == REPLICA else "there"
-    return f"variable {scene.op.variable!r} is given {where} what it is not given in the reference"
+    return f"variable {scene.op.variable!r} is given in each replica what it is not given in the reference"
+
+
+def _given_otherwise(scene: _Scene) -> str | None:
+    if not assigns(scene.op):
+        return None
+    return f"variable {scene.op.variable!r} is given there what it is not given in the reference"
 
 
 def adds_to_one_copy(aligned: Alignment, op: Op) -> bool:
@@ -443,6 +448,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (TWICE, _aggregated_twice),
     (SHARED, _shared),
     (UPDATE, _updated_apart),
+    (None, _given_otherwise),
     (NUMBER, _begins_scaled),
     (None, _begins_wrong),
     (NUMBER, _other_number),

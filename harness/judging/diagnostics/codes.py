@@ -53,6 +53,7 @@ class Code:
         program: a program that does it, whole; of a known issue its way out.
         strategy: under which it does it, where it is wrong.
         right: the program that is right beside it.
+        interrupt_at: the step after which it has to be interrupted, if any.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Code:
     program: str = ""
     strategy: str = ""
     right: str = ""
+    interrupt_at: int | None = None
 
 
 def all_codes() -> dict[str, Code]:
@@ -74,7 +76,8 @@ def all_codes() -> dict[str, Code]:
 def _with_example(code: Code) -> Code:
     if (found := all_examples().get(code.name)) is None:
         return code
-    return replace(code, program=found.wrong, strategy=found.strategy, right=found.right)
+    shown = replace(code, program=found.wrong, right=found.right)
+    return replace(shown, strategy=found.strategy, interrupt_at=found.interrupt_at)
 
 
 def _rules() -> Iterator[Code]:

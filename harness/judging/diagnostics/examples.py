@@ -9,10 +9,11 @@ import msgspec
 
 
 class _Frame(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A right program, and the strategy under which it is one."""
+    """A right program, the strategy under which it is one, and the step after which it is interrupted, if it is."""
 
     strategy: str
     program: str
+    interrupt_at: int | None = None
 
 
 class _Change(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,6 +36,7 @@ class Example(msgspec.Struct, frozen=True):
 
     Attributes:
         strategy: under which they are so.
+        interrupt_at: the step after which they are interrupted, if they are.
         wrong: the source of a script, or of a module with a function `train(strategy, record)`.
         right: the source that differs from it where it is wrong.
     """
@@ -42,6 +44,7 @@ class Example(msgspec.Struct, frozen=True):
     strategy: str
     wrong: str
     right: str
+    interrupt_at: int | None = None
 
 
 @functools.cache
@@ -62,5 +65,8 @@ def _example(code: str, change: _Change, frame: _Frame) -> Example:
         raise ValueError(f"example {code!r}: its frame {change.frame!r} has not once: {change.at!r}")
     right = change.at if change.right is None else change.right
     return Example(
-        change.strategy or frame.strategy, program.replace(change.at, change.wrong), program.replace(change.at, right)
+        change.strategy or frame.strategy,
+        program.replace(change.at, change.wrong),
+        program.replace(change.at, right),
+        frame.interrupt_at,
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import compare
 from harness.evidence.observed import OBSERVABLES, History, Moment, history, is_integer, items, moments
-from harness.evidence.trace import Step, Value, Variable
+from harness.evidence.trace import Seen, Step, Value, Variable
 from harness.judging.laws._initial_values import initial_values
 from harness.judging.laws.protocol import Case
 
@@ -175,6 +175,11 @@ class CaseView:
         """Whether copies of a variable differ."""
         return len({copy.tobytes() for copy in self.copies(step, name)}) > 1
 
+    def by_hand(self, step: int | None) -> bool:
+        """Whether the program had taken no gradients by the end of a step."""
+        moment = self.moments.get(step)
+        return moment is not None and any(each.by_hand for each in _seen(moment.records))
+
     def reduced(self, step: int | None) -> list[Floats]:
         """What the first client's reductions gave at a step, in the order of the program, as far as that was seen."""
         moment = self.moments.get(step)
@@ -199,9 +204,12 @@ class CaseView:
         return [] if moment is None else [(items(record, observable) or {}).get(name) for record in moment.records]
 
 
+def _seen(records: Iterable[object]) -> list[Seen]:
+    return [record.seen for record in records if isinstance(record, Step) and record.seen is not None]
+
+
 def _reduced(records: Iterable[object]) -> list[Floats]:
-    seen = [record.seen for record in records if isinstance(record, Step) and record.seen is not None]
-    return [_wide(value.parts[0].numpy()) for each in seen for value in each.reduced]
+    return [_wide(value.parts[0].numpy()) for each in _seen(records) for value in each.reduced]
 
 
 def _wide(array: np.ndarray[Any, Any]) -> Floats:

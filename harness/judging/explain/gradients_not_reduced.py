@@ -30,7 +30,7 @@ def _first(view: CaseView) -> tuple[int, list[str]] | None:
     step = next(
         (step for step in steps if view.drifted(step) or _apart(view, step) or view.wrong("variables", step)), None
     )
-    return None if step is None else (step, _apart(view, step))
+    return None if step is None or view.by_hand(step) else (step, _apart(view, step))
 
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:

@@ -64,6 +64,8 @@ from simulator.agent.private_files import enter_view
 
 _BETWEEN_STARTS = 100_003
 """Between the seeds of a task and those of the same one when it is started again."""
+_BY_HAND = 10
+"""So many times as many steps are judged of a script that takes no gradients: it may only have set what it trains."""
 
 
 class ScriptEnded(BaseException):
@@ -79,18 +81,20 @@ class _Session:
         self.case = case
         self.stack = stack
         self.recorder: Recorder | None = None
+        self.witness: Witness | None = None
         self.strategy: Any = None
         self.others: list[str] = []
         self.in_data = DatasetDraws()
         self.work: WorkCounts | None = None
         self.cut: int | None = None
-        self.steps = 0
+        self.steps = self.by_hand = 0
 
     def record(self, assignment: Assignment, trace: Path, noise: Noise | None, watch: Watch | None) -> Witness:
         """Make what records, into a trace file, and give what it sees by."""
         header = msgspec.structs.replace(_header(self.case, assignment), at_once=self.script.disturbed)
         seen = of_steps(self.case, assignment, trace, header)
         witness = Witness(None, self.case.devices, all_seams(), noise, watch, at_once=self.script.disturbed, **seen)
+        self.witness = witness
         self.recorder = Recorder(
             None,
             header,
@@ -166,8 +170,12 @@ class _Session:
         self.steps = index
         if (task := current()) is not None:
             task.step(index)
+        if self.witness is not None and self.witness.takes_gradients:
+            last = self.by_hand + self.script.first
+        else:
+            self.by_hand, last = index, _BY_HAND * self.script.first
         # One that is started again begins to count at 1, so that a run which is to be killed comes to its own end.
-        if index == self.script.first and not (self.script.disturbed and self.case.name != "default"):
+        if index == last and not (self.script.disturbed and self.case.name != "default"):
             self.cut = index
             leave_iterators()
             raise ScriptEnded

@@ -115,7 +115,7 @@ class Watch:
         """Watch what the program does in this context; ends it quietly when its step is over."""
         import tensorflow as tf
         from tensorflow.python.data.ops import multi_device_iterator_ops, structured_function
-        from tensorflow.python.distribute import cross_device_utils, distribute_lib
+        from tensorflow.python.distribute import cross_device_ops, distribute_lib
         from tensorflow.python.framework import auto_control_deps, op_callbacks
 
         def aside(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -141,8 +141,7 @@ class Watch:
                 stack.enter_context(patched(owner, name, aside))
             stack.enter_context(patched(tf.GradientTape, "gradient", self._differentiating))
             stack.enter_context(patched(distribute_lib.StrategyBase, "experimental_local_results", self._taking_apart))
-            for name in ("all_reduce", "batch_all_reduce", "all_gather", "all_reduce_indexed_slices"):
-                stack.enter_context(patched(cross_device_utils.CollectiveReplicaLauncher, name, self._in_any_thread))
+            stack.enter_context(patched(cross_device_ops.CollectiveAllReduce, "_all_reduce", self._in_any_thread))
             op_callbacks.add_op_callback(self._made)
             stack.callback(op_callbacks.remove_op_callback, self._made)
             try:
@@ -224,7 +223,7 @@ class Watch:
         return take_apart
 
     def _in_any_thread(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        """Where operations are carried out at once, each replica's part of a collective has a thread of its own."""
+        """Where operations are carried out at once, each replica's part of a reduction has a thread of its own."""
         from tensorflow.python.eager import context
 
         def collective(*args: Any, **options: Any) -> Any:

@@ -161,6 +161,7 @@ class Registry:
         if found is None and not isinstance(inner, tf.distribute.DistributedValues):
             # TensorFlow hangs it on the handle of a copy.
             container = getattr(getattr(inner, "handle", None), "_distributed_container", None)
+            container = container or getattr(inner, "_aggregating_container", None)
             inner = container() if callable(container) else getattr(inner, "_variable", None)
             found = self._known.get(id(inner))
         return found if found is not None and found.made() is inner else None
@@ -242,10 +243,15 @@ class Registry:
         return [name for entry, name in self._own if trains and not entry.trained]
 
     def is_state(self, variable: Any) -> bool:
-        """Whether a variable that is assigned, or a copy of one, is judged; not while one is made."""
+        """Whether a variable that is assigned, or a copy of one, is judged, or adds up for the program's own state.
+
+        Not while one is made.
+        """
         entry = None if self.is_making else self.entry(variable)
         whole = None if entry is None else entry.made()
-        return entry is not None and whole is not None and self._is_judged(entry, whole)
+        if entry is None or whole is None:
+            return False
+        return self._is_judged(entry, whole) or any(entry is each for each, _ in self._on_read)
 
     def judged(self) -> list[tuple[VariableEntry, Any]]:
         """Those that are judged and still there."""

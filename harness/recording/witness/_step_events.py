@@ -37,7 +37,8 @@ class Event:
 class StepSeen:
     """A step that was made: what passed the seams in it, the variables that it left, and what `fit` logged of it.
 
-    `worker` is the one that ran it, if it is a closure. `span` is from the begin of its call to its end.
+    `worker` is the one that ran it, if it is a closure. `span` is from the begin of its call to its end. `by_hand` says
+    that the program had taken no gradients by then.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -45,6 +46,7 @@ class StepSeen:
     loss: Value | None = None
     worker: int | None = None
     span: Span | None = None
+    by_hand: bool = False
 
 
 @dataclass

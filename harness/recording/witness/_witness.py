@@ -196,6 +196,11 @@ class Witness:
         """The ids of examples that this process was given itself, of those that the program reports."""
         return reported if self._gathered.steps is None else self._gathered.steps.own_ids(reported)
 
+    @property
+    def takes_gradients(self) -> bool:
+        """Whether the program has taken gradients by now: steps before that are by hand."""
+        return self._gathered.tapes > 0
+
     def trains(self, function: Any) -> bool:
         """Whether a function that was called, or scheduled, has made a step."""
         return function in self._gathered.training
@@ -310,6 +315,7 @@ class Witness:
             apart=None if gathered.steps is None else gathered.steps.apart,
             draws=() if gathered.steps is None else gathered.steps.draws,
             given=None if gathered.steps is None else gathered.steps.examples,
+            by_hand=step.by_hand,
         )
         self._open = step, seen
         if "variables" not in gathered.reported or gathered.steps is None:

@@ -364,7 +364,8 @@ class WitnessState(Sight):
     def _step(self, events: list[Event]) -> StepSeen:
         # The program may have let go of its variables when they are read.
         watched = self.steps is not None or "variables" not in self.reported
-        return StepSeen(events, self.registry.judged() if watched else [], worker=self.worker)
+        judged = self.registry.judged() if watched else []
+        return StepSeen(events, judged, worker=self.worker, by_hand=not self.tapes)
 
     def fetch(self, steps: Sequence[StepSeen]) -> None:
         """Bring to steps what has waited of them. What has waited of other calls is forgotten."""
