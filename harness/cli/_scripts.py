@@ -33,7 +33,8 @@ def script_options(command: _Command) -> _Command:
                 default=_FIRST,
                 show_default=True,
                 metavar="N",
-                help="Of a script: how many steps are judged; after them it is ended.",
+                help="Of a script: how many steps that take gradients are judged, or ten times as many that take none; "
+                "after them it is ended.",
             ),
             click.option(
                 "--assume",
