@@ -12,8 +12,9 @@ class NothingObserved(UsageError):
     def __init__(self, program: str, *, script: bool = False) -> None:
         step = (
             "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of "
-            "variables, or an optimizer is given some, or, before any of that, replicas assign a variable (no "
-            "closure of a coordinator, nothing on a TPU, and nothing in a thread that the program starts)"
+            "variables, or an optimizer is given some, or, before any of that, replicas run and a variable is assigned "
+            "there, or next (no closure of a coordinator, nothing on a TPU, and nothing in a thread that the program "
+            "starts)"
         )
         of_function = (
             f"it never gave a value to record.step or record.final, and it took no step that Lockstep could see by "
@@ -21,9 +22,8 @@ class NothingObserved(UsageError):
             "record.step(loss=loss, variables=model.variables), or pass record.keras_callback(model) to fit"
         )
         of_script = (
-            f"it took no step that Lockstep could see, which is {step}. Let the script train in its main thread, and "
-            "put what replicas compute and what is assigned of it into one tf.function; what has to train elsewhere "
-            "can be verified as a function train(strategy, record), which reports its steps"
+            f"it took no step that Lockstep could see, which is {step}. Let the script train in its main thread; what "
+            "has to train elsewhere can be verified as a function train(strategy, record), which reports its steps"
         )
         super().__init__(f"{program} observed nothing: {of_script if script else of_function}")
 

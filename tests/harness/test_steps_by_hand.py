@@ -151,3 +151,36 @@ def test_statistics_before_a_training(changes: dict[str, str], strategy: str, ou
     assert verdict.outcome == outcome, str(verdict)
     seen = {law.law: law.compared for law in verdict.judgements}
     assert seen["rows_whole"] > 100
+
+
+_ASSIGNED_AFTERWARDS = """
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+x = tf.random.stateless_normal([24, 3], seed=[1, 2])
+with strategy.scope():
+    mean = tf.Variable(tf.zeros([3]))
+
+{decorator}
+def total_of(x):
+    return tf.reduce_sum(x, axis=0)
+
+for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8)):
+    total = strategy.reduce("{reduction}", strategy.run(total_of, args=(batch,)), axis=None)
+    mean.assign_add(total / 24)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("decorator", ["", "@tf.function"])
+@pytest.mark.parametrize(("reduction", "outcome"), [("SUM", "consistent"), ("MEAN", "inconsistent")])
+def test_what_is_assigned_of_replicas_after_a_call_makes_a_step_of_it(
+    reduction: str, decorator: str, outcome: str, verified: Verified
+) -> None:
+    """It is what the next one begins with; and what is reduced in between belongs to it."""
+    script = _ASSIGNED_AFTERWARDS.format(decorator=decorator, reduction=reduction)
+    verdict = verified(script, "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)
+    assert [each.code for each in verdict.conditions] == (["given_back"] if outcome == "inconsistent" else [])
+    compared = {law.law: law.compared for law in verdict.judgements}
+    assert compared["variables_match_reference"] == compared["rows_whole"] == 3

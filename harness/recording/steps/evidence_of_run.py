@@ -126,6 +126,10 @@ class RunEvidenceWriter:
         if self._at_once:
             self._publish()
 
+    def trained(self) -> None:
+        """Have the evidence of it say so, which is published when the next one begins."""
+        self._trained = True
+
     def _apart(self, variables: Variables) -> tuple[HeldVariable, ...]:
         """What those hold of which each replica may have something of its own, here or in another task."""
         return self._held(variables, lambda name, how: how in ("own", "mean") or is_statistics(name))

@@ -214,6 +214,9 @@ class Follower:
         if self._moved:
             self._take_back()
 
+    def trained(self) -> None:
+        """Nothing is left to do."""
+
     def begin_evaluation(self) -> None:
         """What it is given and draws is what the run's was and did."""
         self._apart_evaluated.clear()

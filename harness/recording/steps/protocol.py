@@ -116,6 +116,9 @@ class Steps(Protocol):
             trained: whether gradients were taken in it.
         """
 
+    def trained(self) -> None:
+        """The step that has ended last has trained: the program assigns what its replicas have computed."""
+
     def begin_evaluation(self) -> None:
         """A call begins that may run replicas; it is not known yet whether it is a step, an evaluation, or neither."""
 

@@ -278,7 +278,7 @@ class Witness:
         gathered, (last, number) = self._gathered, self._results.get(name, (0, 0))
         steps = gathered.steps
         apart = gathered.apart if steps is None or gathered.was_evaluation else steps.apart
-        after = gathered.number - (gathered.made is None)  # it has been looked at if the program has reported since
+        after = gathered.number - (not gathered.has_step)  # it has been looked at if the program has reported since
         number = number if last == after else 0
         self._results[name] = after, number + 1
         with gathered.silent():

@@ -30,10 +30,11 @@ def active(gathered: WitnessState) -> Iterator[None]:
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-            before = gathered.changes
+            before = gathered.tapes
             result = original(strategy, fn, args, kwargs, options)
-            # A function that was traced before runs no Python of its own, so that it may train as well.
-            if gathered.changes > before or isinstance(fn, polymorphic_function.Function):
+            # A function that was traced before runs no Python of its own, so that it may train as well; and what is
+            # computed here may be assigned after the call.
+            if gathered.tapes > before or gathered.is_by_hand or isinstance(fn, polymorphic_function.Function):
                 with gathered.looking("examples"):
                     _see(gathered, strategy, (args, kwargs or {}))
             return result

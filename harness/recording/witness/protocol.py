@@ -20,7 +20,7 @@ from harness.recording.witness._registry import Registry
 from harness.recording.witness._sight import Sight
 from harness.recording.witness._step_events import Event, InRun, StepSeen
 from harness.recording.witness._switch import Switch
-from harness.recording.witness._value_buffer import ValueBuffer, stamp
+from harness.recording.witness._value_buffer import Span, ValueBuffer, stamp
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,6 @@ class WitnessState(Sight):
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
             was built.
-        changes: how often that was seen, or a variable was assigned in a step by hand.
         by_hand: functions that were a step of a program which takes no gradients.
         evaluating: functions that run replicas and take no gradients, of a program that does elsewhere.
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
@@ -113,7 +112,7 @@ class WitnessState(Sight):
         self.registry = Registry(alone=alone)
         self.reader = Reader()
         self.reported: set[str] = set()
-        self.tapes = self.changes = 0
+        self.tapes = 0
         self.training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
         self.raised: dict[str, None] = {}
@@ -139,6 +138,7 @@ class WitnessState(Sight):
         self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
         self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
         self._entered = False
+        self._ended: tuple[list[Event], Span] | None = None
         self.started: Callable[[], None] = lambda: None
         self._started = False
         self._eager: int | None = None
@@ -218,7 +218,7 @@ class WitnessState(Sight):
         if self._depth == 0 and self.only_closures:
             return
         if self._depth == 0 and self.threads.is_main:
-            self._passes()
+            self.tapes += 1
             self._begin()
             self._started = True
             self.made = self._step(self._events)
@@ -232,24 +232,26 @@ class WitnessState(Sight):
         """In what is being called an optimizer is given gradients, by a tape or by hand: it is a step."""
         if self.threads.is_aside:
             return
-        self._passes()
+        self.tapes += 1
         if self._depth and not self._trained:
             if not self._entered:
                 self._begin()
             self._trained = True
 
-    def _passes(self) -> None:
-        self.tapes += 1
-        self.changes += 1
-
     def assigns(self, variable: Any) -> None:
-        """A variable gets a value: where replicas do that it is a step, of a program that has taken no gradients.
+        """A variable gets a value: in a program that has taken no gradients a call that ran replicas is a step by that.
 
-        Who keeps evidence has begun with it when replicas were run.
+        The program may assign what they have computed in that call, or after it. Who keeps evidence has begun with the
+        step when replicas were run.
         """
-        if not self.tapes and (self._entered or self._trained) and self.registry.is_state(variable):
+        if not self.is_by_hand or self.threads.is_aside or not self.registry.is_state(variable):
+            return
+        if self._depth:
             self._trained = True
-            self.changes += 1
+        elif self._ended is not None and self.steps is not None:
+            (events, span), self._ended = self._ended, None
+            self.steps.trained()
+            self._makes(events, span)
 
     def enters(self) -> None:
         """In what is being called replicas are run.
@@ -262,9 +264,19 @@ class WitnessState(Sight):
             self._begins_by_hand()
 
     @property
+    def has_step(self) -> bool:
+        """Whether there is a step that has not been looked at, or a call that becomes one by what is assigned of it."""
+        return self.made is not None or self._ended is not None
+
+    @property
     def was_evaluation(self) -> bool:
         """Whether replicas were run in what was called last, in which no gradients were taken."""
         return self._ran and not (self._trained or self._entered)
+
+    @property
+    def is_by_hand(self) -> bool:
+        """Whether what is being called, or was last, may be a step by what is assigned."""
+        return not self.tapes and (self._trained or self._entered)
 
     @property
     def was_by_hand(self) -> bool:
@@ -325,7 +337,7 @@ class WitnessState(Sight):
         self._eager = self._eager_runs if runs else None
         trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
         known |= trains is True
-        self._entered = False
+        self._entered, self._ended = False, None
         if known:
             self._begin()
         elif (by_hand or trains is False) and not self.tapes and self.steps is not None:
@@ -356,10 +368,15 @@ class WitnessState(Sight):
                 events, self._events = self._events, []
             self.passed = events
             if done and self._trained:
-                self.made = self._step(events)
-                self.made.span = span
-                if self.at_once:
-                    self.look()
+                self._makes(events, span)
+            elif done and self._entered:
+                self._ended = events, span
+
+    def _makes(self, events: list[Event], span: Span) -> None:
+        self.made = self._step(events)
+        self.made.span = span
+        if self.at_once:
+            self.look()
 
     def _step(self, events: list[Event]) -> StepSeen:
         # The program may have let go of its variables when they are read.
