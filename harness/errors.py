@@ -13,8 +13,7 @@ class NothingObserved(UsageError):
         step = (
             "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of "
             "variables, or an optimizer is given some, or, before any of that, replicas run and a variable is assigned "
-            "there, or next (no closure of a coordinator, nothing on a TPU, and nothing in a thread that the program "
-            "starts)"
+            "there, or next (nothing on a TPU, and nothing in a thread that the program starts)"
         )
         of_function = (
             f"it never gave a value to record.step or record.final, and it took no step that Lockstep could see by "

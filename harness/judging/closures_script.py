@@ -112,7 +112,7 @@ def why_not_judged(runs: Sequence[RunTrace], alone: SingleWorkerScript, updates:
     if times is None:
         yield (
             "the numbers are those of one device, and it could not be checked whether the script computes the same "
-            "with a single worker: gradients were not seen"
+            f"with a single worker: {'it fails there' if alone.follows is None else 'gradients were not seen'}"
         )
     elif abs(times - 1.0) > SCALED and not apart and updates is None:
         yield (

@@ -7,9 +7,10 @@ judged all the same; who wants to train as one device would asks for `--strict`,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.evidence.observed import Observed, history
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
@@ -223,12 +224,15 @@ def _unread(run: RunTrace) -> Iterator[Condition]:
 def _given_back(case: Case) -> Iterator[Condition]:
     """What calls give back to the program that is not what one device gives, such as a loss that it prints.
 
-    A step that gives what a metric keeps gives another number at later calls, where one device has not seen all.
+    A step that gives what a metric keeps gives another number at later calls, where one device has not seen all. What
+    the program reports as its loss is judged as that.
     """
     if case.interruption is not None:
         return
-    replicas = case.run.header.replicas
+    replicas, losses = case.run.header.replicas, history(case.run, "loss")
     for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
+        if of_steps and all(_is_among(losses.get(one.step, {}), one.observed) for one in given.numbers):
+            continue
         factor, first = given.factor(replicas), given.numbers[0].compared()
         what = f"that what {given.called} gives back is"
         if factor is None and of_steps and first.observed is not None and first.ratio > 1:
@@ -236,6 +240,12 @@ def _given_back(case: Case) -> Iterator[Condition]:
         elif factor not in (None, 1.0):
             times = f"{replicas} times" if factor == replicas else f"1/{replicas} of"
             yield Condition(GIVEN_BACK, f"{what} {times} what one device gets")
+
+
+def _is_among(reported: Mapping[str, Observed], given: Observed) -> bool:
+    import numpy as np
+
+    return any(np.array_equal(one.array, given.array) for one in reported.values())
 
 
 def shown(places: Sequence[str]) -> str:

@@ -184,3 +184,37 @@ def test_what_is_assigned_of_replicas_after_a_call_makes_a_step_of_it(
     assert [each.code for each in verdict.conditions] == (["given_back"] if outcome == "inconsistent" else [])
     compared = {law.law: law.compared for law in verdict.judgements}
     assert compared["variables_match_reference"] == compared["rows_whole"] == 3
+
+
+_SCHEDULED = """
+import tensorflow as tf
+
+resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+strategy = tf.distribute.ParameterServerStrategy(resolver)
+coordinator = tf.distribute.coordinator.ClusterCoordinator(strategy)
+x = tf.random.stateless_normal([24, 3], seed=[1, 2])
+with strategy.scope():
+    mean = tf.Variable(tf.zeros([3]))
+
+@tf.function
+def data():
+    return strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.from_tensor_slices(x).batch(8).repeat())
+
+@tf.function
+def adapt(iterator):
+    strategy.run(lambda x: mean.assign_add(tf.reduce_sum(x, axis=0) / 24), args=(next(iterator),))
+
+batches = iter(coordinator.create_per_worker_dataset(data))
+for _ in range(4):
+    coordinator.schedule(adapt, args=(batches,))
+coordinator.join()
+"""
+
+
+@pytest.mark.full
+def test_a_closure_that_takes_no_gradients_is_a_step(verified: Verified) -> None:
+    """Its variables are on a server, and known by those that TensorFlow has wrapped."""
+    verdict = verified(_SCHEDULED, "parameter_server-2w1p", explain=False, prove=False)
+    assert verdict.consistent, str(verdict)
+    compared = {law.law: law.compared for law in verdict.judgements}
+    assert compared["variables_match_reference"] == compared["rows_whole"] == 4

@@ -81,13 +81,14 @@ class VariableEntry:
             alone: whether no other process trains with this one.
         """
         import tensorflow as tf
+        from tensorflow.python.distribute.ps_values import AggregatingVariable
 
         if variable.dtype.base_dtype.name in _NOT_NUMBERS or self.owner in (METRIC, *_NO_STATE):
             return False
         if getattr(variable, "synchronization", None) == tf.VariableSynchronization.ON_READ:
             return self.is_statistics
         kept = self.trained or alone or self.owner in ("an optimizer", "a layer", "a model")
-        kept = kept or isinstance(variable, tf.distribute.DistributedValues)
+        kept = kept or isinstance(variable, (tf.distribute.DistributedValues, AggregatingVariable))
         return kept and not any(part in self.name for part in _LOCAL)
 
 
@@ -98,6 +99,7 @@ class Registry:
         self._alone = alone
         self._entries: list[VariableEntry] = []
         self._known: dict[int, VariableEntry] = {}
+        self._inside: dict[int, VariableEntry] = {}
         self._on_read: list[tuple[VariableEntry, str]] = []
         self._own: list[tuple[VariableEntry, str]] = []
         self._lock = threading.Lock()
@@ -144,6 +146,7 @@ class Registry:
         with self._lock:
             self._entries.append(entry)
             self._known[id(variable)] = entry
+            self._inside.update((id(inside), entry) for inside in _inside(variable))
             self._judged = None
 
     def train(self, variable: Any) -> None:
@@ -157,11 +160,13 @@ class Registry:
         import tensorflow as tf
 
         inner = tensor_of(variable)
+        found = self._inside.get(id(inner))
+        if found is not None and found.made() is not None:
+            return found
         found = self._known.get(id(inner))
         if found is None and not isinstance(inner, tf.distribute.DistributedValues):
             # TensorFlow hangs it on the handle of a copy.
             container = getattr(getattr(inner, "handle", None), "_distributed_container", None)
-            container = container or getattr(inner, "_aggregating_container", None)
             inner = container() if callable(container) else getattr(inner, "_variable", None)
             found = self._known.get(id(inner))
         return found if found is not None and found.made() is inner else None
@@ -261,6 +266,15 @@ class Registry:
                 entry for entry, variable in there if variable is not None and self._is_judged(entry, variable)
             ]
         return [(entry, variable) for entry in self._judged if (variable := entry.made()) is not None]
+
+
+def _inside(variable: Any) -> Iterator[Any]:
+    """The variables that one of a parameter server, or of central storage, is wrapped around; it holds them."""
+    from tensorflow.python.distribute.ps_values import AggregatingVariable, CachingVariable
+
+    while isinstance(variable, (AggregatingVariable, CachingVariable)):
+        variable = variable._v  # noqa: SLF001 - nothing public tells
+        yield variable
 
 
 def _holder() -> weakref.ref[Any] | None:
