@@ -141,10 +141,11 @@ def test_what_values_prove_has_a_kind() -> None:
     assert _kind(1.0, (-1.0, 1.0), {Relation(LARGEST)}, (part,), zone=REPLICA) is PARTS  # by accident, as of signs
     assert _kind(5.0, (3.0, 4.0), (), (rows,)) is EXAMPLES
     assert _kind(5.0, (2.0, 3.0), {Relation(PARTIAL)}, (rows,)) is None
-    assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp") is UPDATE
+    assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp", zone=REPLICA) is UPDATE
+    assert _kind(5.0, (3.0, 4.0), (), (part,), op="AssignAddVariableOp") is None  # of all replicas at once
     for aggregation, times, kind in (("SUM", 2.0, TWICE), ("SUM", 3.0, UPDATE), ("MEAN", 2.0, UPDATE)):
         counter = WatchedVariable("w", "mirrored", aggregation)
-        scene = _scene(5.0, (3.0, 4.0), (), ((),), op="AssignAddVariableOp", variable=counter)
+        scene = _scene(5.0, (3.0, 4.0), (), ((),), op="AssignAddVariableOp", zone=REPLICA, variable=counter)
         given = np.full((), times, np.float32)
         told = reasons._proved(replace(scene, inputs=((frozenset(), np.ones((), np.float32), [given, given]),)))
         assert told is not None
@@ -179,10 +180,10 @@ def test_a_beginning_off_by_the_number_of_replicas_is_a_number_that_the_program_
     ("plain", REPLICATED, REPLICA, SHARED),
     ("mirrored", REPLICATED, REPLICA, UPDATE),
     ("plain", PARTIAL, REPLICA, UPDATE),
-    ("plain", REPLICATED, OUTER, UPDATE),
+    ("plain", REPLICATED, OUTER, None),
 ])  # fmt: skip
 def test_what_each_replica_adds_to_one_copy_counts_for_each(
-    kept: str, given: str, zone: str, kind: MistakeKind
+    kept: str, given: str, zone: str, kind: MistakeKind | None
 ) -> None:
     """Of parts they are to be added up, and outside of the replicas one adds once."""
     scene = _scene(

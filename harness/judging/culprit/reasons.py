@@ -152,6 +152,11 @@ def _reduced(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | Non
     return None, "what comes out over the replicas is not the reference's value"
 
 
+def _times(relation: Relation, replicas: int) -> str:
+    factor = replicas ** abs(relation.power)
+    return f"{factor} times" if relation.power > 0 else f"1/{factor} of"
+
+
 def _entering(aligned: Alignment, node: OperationNode) -> frozenset[Relation]:
     """How the first value that it is computed from, and that is in any relation, is related to the reference's."""
     for tensor in Walk(aligned, node.client, Mode.UNRELATED).aligned_before(node):
@@ -234,9 +239,7 @@ def _begins_scaled(scene: _Scene) -> str | None:
     best = min(scene.relations, key=lambda each: abs(each.power), default=None)
     if scene.op.type != "ReadVariableOp" or best is None or best.right:
         return None
-    factor = scene.replicas ** abs(best.power)
-    times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
-    return f"variable {scene.op.variable!r} begins with {times} the reference's value"
+    return f"variable {scene.op.variable!r} begins with {_times(best, scene.replicas)} the reference's value"
 
 
 def _begins_wrong(scene: _Scene) -> str | None:
@@ -423,8 +426,7 @@ def _scaled(scene: _Scene) -> str:
     best = min(scene.relations, key=lambda each: (abs(each.power), each.kind != PARTIAL), default=None)
     if best is None:
         return "what it gives is another multiple of the reference's value"
-    factor = scene.replicas ** abs(best.power)
-    times = f"{factor} times" if best.power > 0 else f"1/{factor} of"
+    times = _times(best, scene.replicas)
     if (measured := _measured(scene, best)) is not None and abs(measured * scene.replicas**-best.power - 1) > _ROUNDED:
         times = f"{measured:.3g} times"  # which rounding does not tell from the factor
     who = "the parts of the replicas add up to" if best.kind == PARTIAL else "each replica has"
