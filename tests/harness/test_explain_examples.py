@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from harness.evidence.trace import RunTrace
+import numpy as np
+import pytest
+
+from harness.evidence.trace import RunTrace, Step
 from harness.judging.explain import explain
 from harness.judging.laws import Case
 from harness.judging.tolerance import ExactTolerance
@@ -51,6 +54,25 @@ def test_what_one_process_chooses_is_no_shard() -> None:
     assert found.rule == "examples_duplicated"
     assert "shard" not in found.text
     assert "let it have what all replicas have computed" in found.text
+
+
+@pytest.mark.parametrize("wrong", [0.0, 1.0])
+def test_what_a_wrong_step_chooses_is_no_mistake_of_the_data(wrong: float) -> None:
+    """Such as how often a loop goes over the same examples: what a step before has computed decides."""
+    truth = [((0, 1), (2, 3)), ((4, 5), (6, 7))]
+    again = [truth[0], tuple(2 * rows for rows in truth[1])]
+
+    def steps(batches: list[tuple[tuple[int, ...], ...]], more: float) -> list[Step]:
+        values = [np.full(2, number + more) for number, _ in enumerate(batches)]
+        return [
+            step(number, examples=rows, variables={"w": [value] * len(rows)})
+            for number, (rows, value) in enumerate(zip(batches, values, strict=True), start=1)
+        ]
+
+    run, reference = steps(again, wrong), steps([(sum(rows, ()),) for rows in truth], 0.0)
+    case = Case(RunTrace((client(*run, replicas=2),)), RunTrace((client(*reference),)), ExactTolerance())
+    found = explain(case)
+    assert (None if found is None else found.rule) == (None if wrong else "examples_duplicated")
 
 
 def test_overlapping_shards_are_named() -> None:

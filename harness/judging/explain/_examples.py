@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from harness.judging.explain._view import view_of
 from harness.judging.explain.causes import NamedCause, cause_of
 from harness.judging.explain.protocol import Case, Explanation
 from harness.ledger import Aligned, aligned
@@ -67,11 +68,18 @@ def shard_tail(case: Case) -> bool:
     return partial or cause_of(case) is not None
 
 
-def explained(rule: str, found: WrongExamples, what: str, hint: str) -> Explanation:
-    """What was found and its cause; without a cause, where to look."""
+def explained(rule: str, found: WrongExamples, what: str, hint: str) -> Explanation | None:
+    """What was found and its cause; without a cause, where to look.
+
+    None where no cause is known and a step before has computed what is wrong, which may decide what later ones are
+    given: a loop until something converges takes another number of turns.
+    """
     # Of what is left after a death causes in the pipeline say nothing: the steps before would show them too.
     cause = None if found.case.interruption is not None else found.cause
     if cause is None:
+        wrong = view_of(found.case).first_wrong("variables")
+        if wrong is not None and wrong < found.step:
+            return None
         tried = "None of the known causes reproduces who consumed what."
         return Explanation(rule, f"{what} {tried}", hint)
     return Explanation(rule, what, f"Cause, {cause.cause}: {cause.text}", cause.cause)

@@ -33,7 +33,6 @@ def active(gathered: WitnessState) -> Iterator[None]:
             gathered.worker = worker
             try:
                 with gathered.call(known=fn in gathered.training, by_hand=fn in gathered.by_hand) as was_step:
-                    gathered.enters()  # it is a replica's, whether Strategy.run is called in it or not
                     result = original(coordinator, fn, args, kwargs)
                     if gathered.files is not None:
                         with gathered.looking("what closures hand over"):
