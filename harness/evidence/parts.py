@@ -21,7 +21,7 @@ from harness.evidence.restart_files import FOUND, FoundFiles
 from harness.evidence.saves import Process, Saves, last_operations, read_saves
 from harness.evidence.steps import SAME, Renaming, evidence_folder, segment_of
 from harness.evidence.trace import ClientTrace, NoHeader, RunTrace, merge, read_client
-from harness.evidence.witness_values import with_steps
+from harness.evidence.witness_values import with_steps, without_lead
 
 TRACES = "traces"
 INTERRUPTED = "interrupted"
@@ -131,14 +131,16 @@ def _read_parts(directory: Path) -> Parts:
     folders = [traces, *sorted(numbered, key=lambda path: int(path.name))]
     names = sorted({file.stem for folder in folders for file in folder.glob("*.trace")})
     struck = read_corrupt_values(directory)
-    read = {name: [found for folder in folders if (found := _read(folder, name, struck)) is not None] for name in names}
+    killed = (directory / INTERRUPTED / _KILLED).exists()
+    every = {name: [_read(folder, name, struck, again=killed) for folder in folders] for name in names}
+    read = {name: [each for each in found if each is not None] for name, found in every.items()}
     by_client = {name: found for name, found in read.items() if found}
     if not by_client:
         raise ValueError(f"{traces} holds no traces")
     last = merge([found[-1].trace for found in by_client.values()])
     if len(by_client) != last.header.clients:
         raise ValueError(f"{traces} holds traces of {len(by_client)} clients of {last.header.clients}")
-    if (directory / INTERRUPTED / _KILLED).exists():
+    if killed:
         return _interrupted(directory, last)
     before = [found for all_of_one in by_client.values() for found in all_of_one[:-1] if found.trace.steps]
     first = next(found for found in by_client.values() if found[-1].trace is last.clients[0])
@@ -186,15 +188,17 @@ def _files(by_client: Iterable[Sequence[_Incarnation]]) -> dict[Process, tuple[s
     return {(0, found.trace.header.task, found.number): tuple(found.files) for each in by_client for found in each}
 
 
-def _read(folder: Path, stem: str, struck: Sequence[CorruptValue]) -> _Incarnation | None:
-    """The trace of one process; None if it died before it had begun one."""
+def _read(folder: Path, stem: str, struck: Sequence[CorruptValue], *, again: bool) -> _Incarnation | None:
+    """The trace of one process, which may have been started again; None if it died before it had begun one."""
+    number = int(folder.name) if folder.name.isdigit() else 0
     try:
-        trace = with_steps(read_client(folder / f"{stem}.trace"))
+        trace = read_client(folder / f"{stem}.trace")
     except (FileNotFoundError, NoHeader):
         return None
+    trace = with_steps(without_lead(trace) if again or number else trace)
     note = folder / f"{stem}.{FOUND}"
     found = msgspec.json.decode(note.read_bytes(), type=FoundFiles) if note.exists() else FoundFiles(0.0, {})
-    process = (trace.header.task, int(folder.name) if folder.name.isdigit() else 0)
+    process = (trace.header.task, number)
     own = tuple(each for each in struck if (each.task, each.incarnation) == process)
     left = str(evidence_folder(folder / f"{stem}.trace"))
     return _Incarnation(process[1], trace, found.began, found.files, own, left)

@@ -309,6 +309,17 @@ class ClientTrace(msgspec.Struct, frozen=True):
     evaluated: tuple[Evaluated, ...] = ()
     starts: tuple[Start, ...] = ()
 
+    @property
+    def lead(self) -> int:
+        """How many steps it had before the first that takes gradients; 0 where none does."""
+        return next((seen.index - 1 for seen in self.seen if not seen.by_hand), 0)
+
+    @property
+    def trained_from(self) -> Start | None:
+        """What the first step that takes gradients began with, as far as that is known."""
+        before = [each for each in self.starts if each.index <= self.lead + 1]
+        return before[-1] if before else self.start
+
 
 class RunTrace(msgspec.Struct, frozen=True):
     """All clients of one run; `clients[0]` is the chief (or worker 0)."""

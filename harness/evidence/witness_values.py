@@ -16,7 +16,7 @@ import msgspec
 from harness.errors import Abstained
 from harness.evidence.metric_means import with_metric_means
 from harness.evidence.observed import unique_names
-from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Step
+from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Start, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
 
 OWN_DRAWS = ("own", "order", "state", "mixed_rows", "statistics")
@@ -121,6 +121,29 @@ def with_steps(client: ClientTrace) -> ClientTrace:
     return _with_seen(client, recorded=False) if client.header.at_once else client
 
 
+def without_lead(client: ClientTrace) -> ClientTrace:
+    """A process that was started again, from its first step that takes gradients.
+
+    Those before it set what the program trains, or restore it; where it takes none, all are steps.
+    """
+    if not (lead := client.lead):
+        return client
+    begun = client.trained_from
+
+    def moved(start: Start) -> Start:
+        return msgspec.structs.replace(start, index=max(1, start.index - lead))
+
+    return msgspec.structs.replace(
+        client,
+        seen=tuple(msgspec.structs.replace(seen, index=seen.index - lead) for seen in client.seen if seen.index > lead),
+        start=None if begun is None else moved(begun),
+        starts=tuple(moved(each) for each in client.starts if each.index > lead + 1),
+        evaluated=tuple(
+            msgspec.structs.replace(each, after=each.after - lead) for each in client.evaluated if each.after >= lead
+        ),
+    )
+
+
 def completed_parts(reference: Sequence[RunTrace], parts: Sequence[RunTrace]) -> CompletedTraces:
     """A script's reference and all parts of its run, each step with what was seen of it.
 
@@ -222,12 +245,16 @@ def _together(several: Sequence[Seen]) -> Seen | None:
     """What was seen between two calls of `record.step`, as one step: variables as they were last, all examples."""
     if len(several) < 2:
         return several[0] if several else None
-    # Replicas that set variables may be given nothing to do so.
-    rows = [seen.examples for seen in several if not (seen.by_hand and seen.examples is None)]
+    # What replicas are given to set variables, if anything, a part that is started again may be given once more.
+    rows = [seen.examples for seen in several if not seen.by_hand or several[-1].by_hand]
     joined = None
     if len({len(each) for each in rows if each is not None}) == 1 and None not in rows:
         joined = tuple(tuple(id_ for part in parts for id_ in part) for parts in zip(*rows, strict=True))
-    columns = several[0].columns if len({seen.columns for seen in several if seen.examples is not None}) == 1 else ()
+    columns = (
+        several[0].columns
+        if len({seen.columns for seen in several if not seen.by_hand or several[-1].by_hand}) == 1
+        else ()
+    )
     last = several[-1]
     return msgspec.structs.replace(
         last,

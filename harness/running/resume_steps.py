@@ -35,7 +35,7 @@ def segments_by_state(parts: Parts) -> tuple[Segment, ...]:
         if not found:
             found.append(each)
             continue
-        skipped = lead(each.folders)
+        skipped = lead(each.folders, again=True)
         found.append(msgspec.structs.replace(each, after=_went_on(found, each, skipped), skipped=skipped))
     return tuple(found)
 
@@ -44,7 +44,8 @@ def segments_by_counts(parts: Parts, reference: Reference) -> tuple[Segment, ...
     """The same by the number of steps that were recorded, which the reference has done from begin to end."""
     found: list[Segment] = []
     for each, begin in zip(_segments(parts), begins(parts, reference), strict=True):
-        after, skipped = (_step_of(found, parts, reference, begin), lead(each.folders)) if found else (0, 0)
+        after = _step_of(found, parts, reference, begin) if found else 0
+        skipped = lead(each.folders, again=True) if found else 0
         found.append(msgspec.structs.replace(each, after=after, skipped=skipped))
     return tuple(found)
 
@@ -72,7 +73,8 @@ def _step_of(before: Sequence[Segment], parts: Parts, reference: Reference, begi
     if parts.last.header.at_once:
         return first + begin
     if seen:
-        return first + sum(each.after < begin for each in seen)
+        # A part that begins anew has its variables set by steps of its own.
+        return first + max(sum(each.after < begin for each in seen), reference.trace.clients[0].lead)
     run, index, reports = RunEvidence(before), first, 0
     while reports < begin and (step := run.step(index + 1)).is_there:
         index, reports = index + 1, reports + step.reports
@@ -84,7 +86,7 @@ def _went_on(before: Sequence[Segment], part: Segment, skipped: int) -> int:
     last = before[-1].after - before[-1].skipped + EvidenceReader(before[-1].folders[0]).steps
     if not first.is_there:
         return last
-    began, begin = _state(first.held), lead(before[0].folders)
+    began, begin = _state(first.held), lead(before[0].folders, again=True)
     states = {index: _state_after(run, index) for index in range(begin, last + 1)}
     # What is as the training began with it may not have been restored, such as the slots of an optimizer.
     restored = {key: value for key, value in began.items() if value != states[begin].get(key, value)}

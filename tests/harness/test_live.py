@@ -290,7 +290,7 @@ def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[SampleWri
 
 def _step(leaving: SampleWriter, number: int, *, done: bool = True, trained: bool = True) -> None:
     leaving.begin((), None, None)
-    leaving.end(tuple, done=done, trained=trained)
+    leaving.end(tuple, done=done, trained=trained, by_hand=False)
     leaving.saw(Seen(number, 0.0))
 
 

@@ -218,3 +218,44 @@ def test_a_closure_that_takes_no_gradients_is_a_step(verified: Verified) -> None
     assert verdict.consistent, str(verdict)
     compared = {law.law: law.compared for law in verdict.judgements}
     assert compared["variables_match_reference"] == compared["rows_whole"] == 4
+
+
+def resumed(strategy: Any, record: Any, *, restores: bool = True) -> None:
+    """Replicas set a variable whenever the program starts; then it restores all that it has saved, and trains."""
+    import tensorflow as tf
+
+    x = tf.random.stateless_normal([48, 3], seed=[1, 2])
+    data = tf.data.Dataset.from_tensor_slices(x).batch(8)
+    with strategy.scope():
+        shift = tf.Variable(tf.zeros([3]), aggregation=tf.VariableAggregation.MEAN)
+        w, done = tf.Variable(tf.ones([3])), tf.Variable(0)
+
+    def replica(x: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x + shift, [w]) - 1.0) ** 2) / 8
+        w.assign_sub(0.02 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+        return loss
+
+    initialized = tf.function(lambda x: strategy.run(lambda x: shift.assign(tf.reduce_mean(x, axis=0)), args=(x,)))
+    trained = tf.function(lambda x: strategy.reduce("SUM", strategy.run(replica, args=(x,)), axis=None))
+    for batch in strategy.experimental_distribute_dataset(data.take(1)):
+        initialized(batch)
+    saved = tf.train.Checkpoint(w=w, done=done, shift=shift)
+    manager = tf.train.CheckpointManager(saved, str(record.directory), max_to_keep=3)
+    if restores:
+        saved.restore(manager.latest_checkpoint)
+    for batch in strategy.experimental_distribute_dataset(data.skip(done.numpy())):
+        loss = trained(batch)
+        done.assign_add(1)
+        manager.save()
+        record.step(loss=loss, variables=[w, shift])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("restores", [True, False])
+def test_a_part_goes_on_where_it_takes_gradients(restores: bool) -> None:
+    """What it sets before that it may restore."""
+    program = functools.partial(resumed, restores=restores)
+    verdict = verify(program, "mirrored-2", interrupt_at=3, prove=False)
+    assert verdict.consistent is restores, str(verdict)
+    assert restores or (verdict.explanation is not None and verdict.explanation.rule == "restarted_from_scratch")

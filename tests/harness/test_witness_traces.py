@@ -13,8 +13,19 @@ import pytest
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.reproducibility import first_difference
-from harness.evidence.trace import Array, ClientTrace, RunTrace, Seen, SeenVariable, Step, Value, merge, read_client
-from harness.evidence.witness_values import completed
+from harness.evidence.trace import (
+    Array,
+    ClientTrace,
+    RunTrace,
+    Seen,
+    SeenVariable,
+    Start,
+    Step,
+    Value,
+    merge,
+    read_client,
+)
+from harness.evidence.witness_values import completed, without_lead
 from harness.evidence.writing import write_client
 from harness.judging.align import aligned_cases
 from harness.judging.explain import explain
@@ -391,3 +402,16 @@ def test_where_no_gradient_was_taken_none_was_left_unreduced(by_hand: bool) -> N
     found = completed([_run(reference), _run(_with(run, *hidden))]).traces
     why = explain(_case(found[1], found[0]))
     assert (None if why is None else why.rule) == (None if by_hand else "gradients_not_reduced")
+
+
+@pytest.mark.parametrize(("by_hand", "lead"), [((True, True, False, False), 2), ((True, True), 0), ((False, True), 0)])
+def test_a_process_that_was_started_again_begins_where_it_takes_gradients(by_hand: tuple[bool, ...], lead: int) -> None:
+    """What it begins with is known of that step; one that takes none begins at once."""
+    seen = [_seen(number, by_hand=each) for number, each in enumerate(by_hand, start=1)]
+    starts = [Start(float(number), (), number) for number, _ in enumerate(by_hand, start=1)]
+    trace = msgspec.structs.replace(_with(client(), *seen), start=starts[0], starts=tuple(starts[1:]))
+    found = without_lead(trace)
+    assert [each.index for each in found.seen] == [*range(1, len(by_hand) - lead + 1)]
+    assert found.start is not None
+    assert (found.start.at, found.start.index) == (lead + 1.0, 1)
+    assert [each.index for each in found.starts] == [*range(2, len(by_hand) - lead + 1)]

@@ -73,12 +73,13 @@ class StepEvidence(msgspec.Struct, frozen=True):
     `index` counts steps from 1. `before` are the variables that nobody reports, and `reported` those that the
     program has reported since this step began, as they were at each report. `eager` is the number of the outermost
     eager call of `Strategy.run` that it was, from 1 in this process; None of any other step. `done` is whether it
-    came to its end: a call that finds no more data does not. `trained` is whether gradients were taken in it: of a
-    program that took none yet, each call that runs replicas has evidence, such as one that builds variables. `own`
-    is, of steps 1, 2, 4, 8 and so on, what variables then held of which each replica may have something of its own.
-    `evaluations` are the calls after it that ran replicas and took no gradients, each by what passed in it. `worker` is
-    the number of the worker that did it for a coordinator; None of any other step. Of a step that was taken out of a
-    longer training, `original` is its number there, and `seen` is the frame of what was seen of it.
+    came to its end: a call that finds no more data does not. `trained` is whether it was a step: of a program that took
+    no gradients yet, each call that runs replicas has evidence, such as one that builds variables; `by_hand` says that
+    this was so. `own` is, of steps 1, 2, 4, 8 and so on, what variables then held of which each replica may have
+    something of its own. `evaluations` are the calls after it that ran replicas and took no gradients, each by what
+    passed in it. `worker` is the number of the worker that did it for a coordinator; None of any other step. Of a step
+    that was taken out of a longer training, `original` is its number there, and `seen` is the frame of what was seen
+    of it.
     """
 
     index: int
@@ -93,3 +94,4 @@ class StepEvidence(msgspec.Struct, frozen=True):
     worker: int | None = None
     original: int | None = None
     seen: bytes = b""
+    by_hand: bool = False

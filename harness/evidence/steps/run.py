@@ -265,12 +265,14 @@ def _uneven(steps: Sequence[Sequence[tuple[int, ...]]]) -> Iterator[int]:
                     yield axis
 
 
-def lead(folders: Sequence[str]) -> int:
-    """How many steps processes had before the first in which gradients were taken, such as to build or to restore.
+def lead(folders: Sequence[str], *, again: bool = False) -> int:
+    """How many calls that run replicas processes had before the first that was a step, such as to build.
 
-    Of those that took none it is before the first after which the program has reported something.
+    Of processes that were started `again` it is before the first that takes gradients, if any does: those before it
+    set variables, or restore them. Where none was a step it is before the first after which something was reported.
     """
     reader = EvidenceReader(folders[0])
     steps = [step for index in range(1, reader.steps + 1) if (step := reader.step(index)) is not None]
-    known = [step.index for step in steps if step.trained] or [step.index for step in steps if step.reported]
-    return known[0] - 1 if known else 0
+    known = [step for step in steps if step.trained] or [step for step in steps if step.reported]
+    known = (again and [step for step in known if not step.by_hand]) or known
+    return known[0].index - 1 if known else 0

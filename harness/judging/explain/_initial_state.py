@@ -35,7 +35,8 @@ class LostState:
 def lost_state(found: Resumption) -> LostState | None:
     """What was lost where the resumed part begins; None where that is not known."""
     case = found.view.case
-    run, reference, first = (trace.clients[0].start for trace in (case.run, case.reference, found.found.reference))
+    run, reference = (trace.clients[0].start for trace in (case.run, case.reference))
+    first = found.found.reference.clients[0].trained_from
     if found.found.in_epochs or run is None or reference is None or first is None or case.begin == 0:
         return None
     lost = _lost(*initial_values([run, reference, first]))
@@ -50,11 +51,11 @@ def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
 
     None where that is not known.
     """
-    part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].start
+    part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].trained_from
     if part is None or training is None:
         return None
     pairs = zip(*initial_values([part, training]), strict=True)
-    return [(ours, anew) for ours, anew in pairs if ours.value != anew.value]
+    return [(ours, anew) for ours, anew in pairs if not _is_alike(ours.value, anew.value)]
 
 
 def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequence[Variable]) -> LostState:

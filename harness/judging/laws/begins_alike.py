@@ -34,12 +34,12 @@ class _BeginsAlike(Law):
 
         Before later steps, where that is known, those are compared that something in between has changed.
         """
-        starts = [trace.clients[0].start for trace in (case.run, case.reference)]
+        starts = [case.run.clients[0].start, _begun(case, case.reference)]
         known = [start for start in starts if start is not None]
         if len(known) < len(starts):
             return not_judged(self.id, "what the first step begins with is not known of both")
         noisy = _perturbed(case)
-        compared, findings, worst = self._held(case, known, [each.clients[0].start for each in noisy], None)
+        compared, findings, worst = self._held(case, known, [_begun(case, each) for each in noisy], None)
         for later in case.run.clients[0].starts:
             step = case.begin + 1 + later.step - known[0].step
             begun_with = [_before(each.clients[0], step) for each in (case.reference, *noisy)]
@@ -102,6 +102,12 @@ class _BeginsAlike(Law):
                 )
                 findings.append((finding, found.ratio))
         return compared, findings, worst
+
+
+def _begun(case: Case, trace: RunTrace) -> Start | None:
+    """What a reference began with: where a part begins the training anew, what its first gradients were taken from."""
+    client = trace.clients[0]
+    return client.start if case.interruption is None or case.begin else client.trained_from
 
 
 def _perturbed(case: Case) -> list[RunTrace]:

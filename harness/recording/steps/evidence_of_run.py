@@ -62,7 +62,7 @@ class RunEvidenceWriter:
         self._open = False
         self._pending = False
         self._done = True
-        self._trained = True
+        self._trained, self._by_hand = True, False
         self._own: tuple[HeldVariable, ...] = ()
         self._before: tuple[HeldVariable, ...] = ()
         self._eager: int | None = None
@@ -118,9 +118,9 @@ class RunEvidenceWriter:
         """Nothing of this is known here."""
         return {}
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
         """What passes from now on belongs to no step."""
-        self._open, self._done, self._trained = False, done, trained
+        self._open, self._done, self._trained, self._by_hand = False, done, trained, by_hand
         rarely = self._index & (self._index - 1)  # all variables are read for it, which most steps need not
         self._own = () if rarely else self._apart(variables())
         if self._at_once:
@@ -244,4 +244,5 @@ class RunEvidenceWriter:
             self._own,
             tuple(self._evaluations),
             self._worker,
+            by_hand=self._by_hand,
         )

@@ -207,7 +207,7 @@ class Follower:
                 set_to(variable, [(wide(a) - b).astype(a.dtype) for a, b in zip(held, every, strict=False)])
         self._moved.clear()
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
         """What passes from now on belongs to no step."""
         self.computes()
         self._step = None

@@ -107,13 +107,14 @@ class Steps(Protocol):
     def counted(self) -> Mapping[str, Any]:
         """What is known at the end of all steps together, by the names of `Counters`."""
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
         """The call has ended that was the step which began last.
 
         Args:
             variables: gives those of which each replica may have something of its own.
             done: whether it came to its end.
-            trained: whether gradients were taken in it.
+            trained: whether it was a step.
+            by_hand: whether the program has taken no gradients until now.
         """
 
     def trained(self) -> None:

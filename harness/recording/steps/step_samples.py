@@ -95,9 +95,9 @@ class SampleWriter(RunEvidenceWriter):
         by_replica = [list(itertools.chain(*leaf)) for leaf in zip(*leaves.values(), strict=False)]
         self._deliver_digests(lambda: list(map(digest_of_examples, by_replica)))
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool) -> None:
+    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
         """What has not come to its end, or took no gradients, is none."""
-        super().end(variables if self._pending else tuple, done=done, trained=trained)
+        super().end(variables if self._pending else tuple, done=done, trained=trained, by_hand=by_hand)
         if not (done and trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
         elif self._begun and 2 * min(self._took) <= _SHARE * statistics.median(self._lasted):

@@ -267,7 +267,7 @@ class Witness:
         gathered = self._gathered
         if gathered.number == 1:
             gc.collect()  # a model that the program has put another one in place of is no state of its
-        if gathered.number > 1 and gathered.at_once and is_large(variable for _, variable in gathered.registry.state()):
+        if gathered.number > 1 and is_large(variable for _, variable in gathered.registry.state()):
             return
         with gathered.looking("what the first step begins with"), gathered.silent():
             values = first_values(gathered.registry.state(), gathered.reader)

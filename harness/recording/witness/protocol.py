@@ -356,14 +356,15 @@ class WitnessState(Sight):
             raise
         finally:
             self._depth, self._eager = 0, None
-            self._started |= self._trained
+            self._started |= self._trained and self.tapes > 0
             span = begin, stamp()
             if open_ and self.steps is not None:
                 with self.keeping():
                     self.apart = self.steps.end_evaluation(ran=done and self.was_evaluation)
             if (self._trained or self._entered) and self.steps is not None:
                 with self.keeping():
-                    self.steps.end(self.registry.other_state, done=done, trained=self._trained)
+                    by_hand = not self.tapes
+                    self.steps.end(self.registry.other_state, done=done, trained=self._trained, by_hand=by_hand)
             with self._lock:
                 events, self._events = self._events, []
             self.passed = events
