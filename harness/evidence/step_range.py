@@ -22,7 +22,7 @@ def _cut(client: ClientTrace, first: int, last: int | None) -> ClientTrace:
         before = next((step for step in client.steps if step.index == first - 1), None)
         held = () if before is None else before.variables or ()
         left = Start(client.start.at, tuple(SeenVariable(each.name, "plain", (each.value,)) for each in held))
-        start = next((each for each in client.starts if each.step == first), left)
+        start = next((each for each in client.starts if each.step == first and not each.lead), left)
         client = msgspec.structs.replace(client, start=start)
     if last is None:
         return msgspec.structs.replace(client, steps=steps)

@@ -188,13 +188,15 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
 
     Of a script that may be killed it is known of each step; see `Header.at_once`. `at` is as of `Step`, `index` is that
-    of the step among those that were seen, and `after` as of `Seen`.
+    of the step among those that were seen, and `after` as of `Seen`. `lead` is true of later ones, as long as the
+    program has taken no gradients: with the last of these it takes the first, or it never does.
     """
 
     at: float
     variables: tuple[SeenVariable, ...]
     index: int = 1
     after: int = 0
+    lead: bool = False
 
     @property
     def step(self) -> int:
@@ -317,7 +319,7 @@ class ClientTrace(msgspec.Struct, frozen=True):
     @property
     def trained_from(self) -> Start | None:
         """What the first step that takes gradients began with, as far as that is known."""
-        before = [each for each in self.starts if each.index <= self.lead + 1]
+        before = [each for each in self.starts if each.lead and each.index <= self.lead + 1]
         return before[-1] if before else self.start
 
 

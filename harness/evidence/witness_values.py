@@ -131,7 +131,7 @@ def without_lead(client: ClientTrace) -> ClientTrace:
     begun = client.trained_from
 
     def moved(start: Start) -> Start:
-        return msgspec.structs.replace(start, index=max(1, start.index - lead))
+        return msgspec.structs.replace(start, index=max(1, start.index - lead), lead=False)
 
     return msgspec.structs.replace(
         client,

@@ -408,7 +408,8 @@ def test_where_no_gradient_was_taken_none_was_left_unreduced(by_hand: bool) -> N
 def test_a_process_that_was_started_again_begins_where_it_takes_gradients(by_hand: tuple[bool, ...], lead: int) -> None:
     """What it begins with is known of that step; one that takes none begins at once."""
     seen = [_seen(number, by_hand=each) for number, each in enumerate(by_hand, start=1)]
-    starts = [Start(float(number), (), number) for number, _ in enumerate(by_hand, start=1)]
+    numbers = range(1, len(by_hand) + 1)
+    starts = [Start(float(number), (), number, lead=1 < number <= sum(by_hand) + 1) for number in numbers]
     trace = msgspec.structs.replace(_with(client(), *seen), start=starts[0], starts=tuple(starts[1:]))
     found = without_lead(trace)
     assert [each.index for each in found.seen] == [*range(1, len(by_hand) - lead + 1)]

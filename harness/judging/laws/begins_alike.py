@@ -40,7 +40,7 @@ class _BeginsAlike(Law):
             return not_judged(self.id, "what the first step begins with is not known of both")
         noisy = _perturbed(case)
         compared, findings, worst = self._held(case, known, [_begun(case, each) for each in noisy], None)
-        for later in case.run.clients[0].starts:
+        for later in (each for each in case.run.clients[0].starts if not each.lead):
             step = case.begin + 1 + later.step - known[0].step
             begun_with = [_before(each.clients[0], step) for each in (case.reference, *noisy)]
             if begun_with[0] is not None:
@@ -119,7 +119,7 @@ def _perturbed(case: Case) -> list[RunTrace]:
 
 def _before(client: ClientTrace, step: int) -> Start | None:
     """What a step began with."""
-    return next((each for each in client.starts if each.step == step), None)
+    return next((each for each in client.starts if each.step == step and not each.lead), None)
 
 
 def _moved(client: ClientTrace, start: Start, step: int) -> set[str]:

@@ -271,7 +271,8 @@ class Witness:
             return
         with gathered.looking("what the first step begins with"), gathered.silent():
             values = first_values(gathered.registry.state(), gathered.reader)
-            self._send(Start(now(), (*values, *gathered.memory()), gathered.number, self._calls))
+            lead = gathered.number > 1 and not gathered.tapes
+            self._send(Start(now(), (*values, *gathered.memory()), gathered.number, self._calls, lead))
 
     def _evaluated(self, result: Any, name: str, trains: bool) -> None:
         """Write what a step or an evaluation has given back, as far as it is one number, or array, for all replicas."""

@@ -218,8 +218,8 @@ class WitnessState(Sight):
         if self._depth == 0 and self.only_closures:
             return
         if self._depth == 0 and self.threads.is_main:
-            self.tapes += 1
             self._begin()
+            self.tapes += 1
             self._started = True
             self.made = self._step(self._events)
             self._events = self.made.events
@@ -232,11 +232,11 @@ class WitnessState(Sight):
         """In what is being called an optimizer is given gradients, by a tape or by hand: it is a step."""
         if self.threads.is_aside:
             return
-        self.tapes += 1
         if self._depth and not self._trained:
             if not self._entered:
                 self._begin()
             self._trained = True
+        self.tapes += 1
 
     def assigns(self, variable: Any) -> None:
         """A variable gets a value: in a program that has taken no gradients a call that ran replicas is a step by that.
