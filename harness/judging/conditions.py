@@ -7,10 +7,10 @@ judged all the same; who wants to train as one device would asks for `--strict`,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from harness.evidence.observed import Observed, history
+from harness.evidence.observed import history
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
@@ -229,9 +229,10 @@ def _given_back(case: Case) -> Iterator[Condition]:
     """
     if case.interruption is not None:
         return
-    replicas, losses = case.run.header.replicas, history(case.run, "loss")
+    replicas = case.run.header.replicas
+    losses = {each.array.tobytes() for found in history(case.run, "loss").values() for each in found.values()}
     for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
-        if of_steps and all(_is_among(losses.get(one.step, {}), one.observed) for one in given.numbers):
+        if of_steps and all(one.observed.array.tobytes() in losses for one in given.numbers):
             continue
         factor, first = given.factor(replicas), given.numbers[0].compared()
         what = f"that what {given.called} gives back is"
@@ -240,12 +241,6 @@ def _given_back(case: Case) -> Iterator[Condition]:
         elif factor not in (None, 1.0):
             times = f"{replicas} times" if factor == replicas else f"1/{replicas} of"
             yield Condition(GIVEN_BACK, f"{what} {times} what one device gets")
-
-
-def _is_among(reported: Mapping[str, Observed], given: Observed) -> bool:
-    import numpy as np
-
-    return any(np.array_equal(one.array, given.array) for one in reported.values())
 
 
 def shown(places: Sequence[str]) -> str:

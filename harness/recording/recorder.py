@@ -166,7 +166,7 @@ class Recorder:
             self._witness.adopt(strategy)
 
     def _saw(self, index: int) -> None:
-        if self._watch is not None and not self._steps:
+        if self._watch is not None and not self._watch.reports:
             self._watch.after_step(index)
         self._stepped(index)
 

@@ -103,7 +103,7 @@ def watch_step(
         batches = [kinds[:1]] * first + [kinds[at : at + size] for at in range(first, len(kinds), size)]
 
         def watching(name: str) -> WatchOrder:
-            return WatchOrder(step, str(place / name / "watched"), last, looks, only.get(name))
+            return WatchOrder(step, str(place / name / "watched"), last, looks, only.get(name), reports)
 
         about: dict[str, Any] = {"seed": seed, "timeout": timeout, "threads": threads, "reports": reports}
         _run(program, case, place, batches, watching, standing=standing, **about)
@@ -132,7 +132,7 @@ def watch_by_hand(
     with scratch("watched") as place:
 
         def watching(name: str) -> WatchOrder:
-            return WatchOrder(step, str(place / name / "watched"), last)
+            return WatchOrder(step, str(place / name / "watched"), last, reports=about["reports"])
 
         _run(program, case, place, [kinds[:1], kinds[1:]], watching, standing=standing, **about)
         run, reference = (_read(place / name, read_bindings) for name, _, _ in kinds)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import msgspec
+import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Value
@@ -14,6 +15,7 @@ from harness.judging.laws.evaluations_match_reference import LAW
 from harness.judging.laws.protocol import Case
 from harness.judging.tolerance import DerivedTolerance
 from tests.harness._loop import LOOP, Verified
+from tests.harness._traces import step
 
 _RIGHT = 0.75
 
@@ -87,6 +89,22 @@ def test_what_calls_give_back_otherwise_is_a_condition(
     assert LAW.concerns(case) is not trains
     interruption = Interruption(1, case.run, 2, False, case.reference, "mirrored-2")
     assert conditions_of(replace(case, interruption=interruption), [])[1] == ()
+
+
+@pytest.mark.parametrize("reported", [True, False])
+def test_what_is_reported_as_loss_is_told_as_that(reported: bool) -> None:
+    """The same two numbers need not be told twice."""
+    numbers = np.float32(0.3), np.float32(0.4)
+    losses = [number if reported else np.float32(0.9) for number in numbers]
+    steps = tuple(step(number, loss=loss) for number, loss in enumerate(losses, start=1))
+    run = msgspec.structs.replace(_client(*map(float, numbers), replicas=2, trains=True), steps=steps)
+    given = tuple(
+        msgspec.structs.replace(each, values=(Value("result", (Array.of(number),)),))
+        for each, number in zip(run.evaluated, numbers, strict=True)
+    )
+    run = msgspec.structs.replace(run, evaluated=given)
+    _, found = conditions_of(_case(run, reference=_client(0.5, _RIGHT, trains=True)), [])
+    assert [each.code for each in found] == ([] if reported else ["given_back"])
 
 
 def test_parts_of_workers_are_no_numbers_for_all() -> None:

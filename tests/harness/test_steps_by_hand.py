@@ -220,7 +220,7 @@ def test_a_closure_that_takes_no_gradients_is_a_step(verified: Verified) -> None
     assert compared["variables_match_reference"] == compared["rows_whole"] == 4
 
 
-def resumed(strategy: Any, record: Any, *, restores: bool = True) -> None:
+def resumed(strategy: Any, record: Any, *, restores: bool = True, parts: int = 8) -> None:
     """Replicas set a variable whenever the program starts; then it restores all that it has saved, and trains."""
     import tensorflow as tf
 
@@ -232,7 +232,7 @@ def resumed(strategy: Any, record: Any, *, restores: bool = True) -> None:
 
     def replica(x: Any) -> Any:
         with tf.GradientTape() as tape:
-            loss = tf.reduce_sum((tf.linalg.matvec(x + shift, [w]) - 1.0) ** 2) / 8
+            loss = tf.reduce_sum((tf.linalg.matvec(x + shift, [w]) - 1.0) ** 2) / (parts or len(x))
         w.assign_sub(0.02 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
         return loss
 
@@ -259,3 +259,11 @@ def test_a_part_goes_on_where_it_takes_gradients(restores: bool) -> None:
     verdict = verify(program, "mirrored-2", interrupt_at=3, prove=False)
     assert verdict.consistent is restores, str(verdict)
     assert restores or (verdict.explanation is not None and verdict.explanation.rule == "restarted_from_scratch")
+
+
+@pytest.mark.full
+def test_the_line_is_that_of_the_first_step_that_is_reported() -> None:
+    """What replicas have set before is no step of a program that reports."""
+    verdict = verify(functools.partial(resumed, parts=0), "mirrored-2", explain=True, prove=False)
+    assert verdict.culprit is not None, str(verdict)
+    assert "len(x)" in verdict.culprit.source

@@ -60,6 +60,7 @@ class WatchOrder(msgspec.Struct, frozen=True):
         last: whether the step ends with the program and not with a report.
         looks: how many operations of graphs are looked at, the first ones; None for all. The others are noted only.
         only: instead of these, by task the numbers of those that are looked at.
+        reports: whether the program reports its steps. Else they are those that the harness sees.
     """
 
     step: int
@@ -67,6 +68,7 @@ class WatchOrder(msgspec.Struct, frozen=True):
     last: bool = False
     looks: int | None = None
     only: dict[str, tuple[int, ...]] | None = None
+    reports: bool = False
 
 
 class Watch:
@@ -105,6 +107,11 @@ class Watch:
         self._steps = 0
         self._done = False
         self._makers.listen()
+
+    @property
+    def reports(self) -> bool:
+        """As of the order."""
+        return self._watching.reports
 
     @property
     def _on(self) -> bool:

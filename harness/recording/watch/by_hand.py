@@ -86,6 +86,11 @@ class ByHand:
         finally:
             self._quiet -= 1
 
+    @property
+    def reports(self) -> bool:
+        """As of the order."""
+        return self._watching.reports
+
     def after_step(self, step: int) -> None:
         """Hear that a step has been reported, and end the program if it was the last one that is watched.
 
