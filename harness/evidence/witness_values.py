@@ -317,7 +317,11 @@ def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[st
         return list(traces), ()
     if len(known) < len(wanted):
         return list(traces), ("examples were not seen of each replica at each step, so that they are not compared",)
-    if len({seen.columns for seen in known}) > 1:
+    columns: dict[int, set[tuple[int, ...]]] = {}
+    for _, step in every:
+        if step.index in given and step.seen is not None:
+            columns.setdefault(step.index, set()).add(step.seen.columns)
+    if any(len(found) > 1 for found in columns.values()):
         return list(traces), ("replicas are called with tensors of other lengths, so that examples are not compared",)
     whole = _given_whole(traces)
     places: dict[int, int] = {}

@@ -26,7 +26,7 @@ OWN, OWN_SHARES, OWN_STATISTICS, SHUFFLED_APART = "own", "own_shares", "own_stat
 PLACED, UNREAD, COUNTED = "placed_by_hand", "unread_state", "count_of_replicas"
 REPEATED_DRAWS, BY_PROOF = "repeated_draws", "by_proof"
 PYTHON_STATE, PYTHON_ROWS = "python_state", "python_rows"
-GIVEN_BACK = "given_back"
+GIVEN_BACK, ENDED_BY_HAND = "given_back", "ended_by_hand"
 CONDITIONS = {
     EQUAL_DRAWS: (
         "replicas draw the same numbers for different examples, as Keras does by its seeds",
@@ -76,6 +76,10 @@ CONDITIONS = {
         "what a call gives back to the program, such as a loss that it prints, is not what one device gives",
         'Reduce parts of a sum by strategy.reduce("SUM", ...), and means of equally many examples by "MEAN".',
     ),
+    ENDED_BY_HAND: (
+        "the script was ended before it had taken any gradients",
+        "Have more of its steps judged, with a larger --first.",
+    ),
 }
 """By its code what each says, and what to do for a run without it."""
 _SHOWN = 4
@@ -104,7 +108,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         judgements: what the laws say of it.
     """
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_by_python(case.reference)]
-    found += [*_placed(case.run), *_unread(case.run), *_given_back(case)]
+    found += [*_placed(case.run), *_unread(case.run), *_given_back(case), *_ended_by_hand(case.run)]
     shares = _cut_by_worker(case.run, case.reference)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
     order = _EXAMPLES in broken and _is_order_only(case)
@@ -219,6 +223,15 @@ def _unread(run: RunTrace) -> Iterator[Condition]:
     if names := dict.fromkeys(name for client in run.clients for name in client.counters.unread):
         which = shown([repr(name) for name in names])
         yield Condition(UNREAD, f"what {which} holds, of which each replica keeps its own until it is read")
+
+
+def _ended_by_hand(run: RunTrace) -> Iterator[Condition]:
+    client = run.clients[0]
+    if client.counters.cut is not None and all(seen.by_hand for seen in client.seen):
+        text = (
+            f"that the script takes no gradients after its first {client.counters.cut} steps, with which it was ended"
+        )
+        yield Condition(ENDED_BY_HAND, text)
 
 
 def _given_back(case: Case) -> Iterator[Condition]:

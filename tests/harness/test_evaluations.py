@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Value
+from harness.evidence.counters import Counters
+from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Seen, Value
 from harness.judging.conditions import conditions_of
 from harness.judging.interruption import Interruption
 from harness.judging.laws.evaluations_match_reference import LAW
@@ -105,6 +106,15 @@ def test_what_is_reported_as_loss_is_told_as_that(reported: bool) -> None:
     run = msgspec.structs.replace(run, evaluated=given)
     _, found = conditions_of(_case(run, reference=_client(0.5, _RIGHT, trains=True)), [])
     assert [each.code for each in found] == ([] if reported else ["given_back"])
+
+
+@pytest.mark.parametrize(("cut", "by_hand"), [(2, (True, True)), (2, (True, False)), (None, (True, True))])
+def test_a_script_that_is_ended_before_it_trains_has_a_condition(cut: int | None, by_hand: tuple[bool, ...]) -> None:
+    """What it does after its first steps is not judged: it may have set only what it would have trained."""
+    seen = tuple(Seen(number, 0.0, by_hand=each) for number, each in enumerate(by_hand, start=1))
+    run = msgspec.structs.replace(_client(replicas=2), seen=seen, counters=Counters(cut=cut))
+    _, found = conditions_of(_case(run, reference=_client()), [])
+    assert [each.code for each in found] == (["ended_by_hand"] if cut and all(by_hand) else [])
 
 
 def test_parts_of_workers_are_no_numbers_for_all() -> None:

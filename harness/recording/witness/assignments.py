@@ -9,7 +9,8 @@ from typing import Any
 from harness.recording.patches import patched
 from harness.recording.witness.protocol import WitnessState
 
-_METHODS = ("assign", "assign_add", "assign_sub", "scatter_add", "scatter_sub", "scatter_update")
+_ASSIGNING = ("assign", "scatter", "batch_scatter", "_strided_slice_assign")
+"""What the names of methods of a variable begin with that give it a value; the last one is of `variable[a:b]`."""
 
 
 @contextlib.contextmanager
@@ -25,6 +26,6 @@ def active(gathered: WitnessState) -> Iterator[None]:
         return assign
 
     with contextlib.ExitStack() as stack:
-        for name in _METHODS:
+        for name in filter(lambda name: name.startswith(_ASSIGNING), dir(resource_variable_ops.ResourceVariable)):
             stack.enter_context(patched(resource_variable_ops.ResourceVariable, name, around))
         yield

@@ -58,7 +58,8 @@ def _see(gathered: WitnessState, strategy: Any, given: Any) -> None:
     count = max((len(parts) for _, parts in leaves), default=0)
     leaves = [(position, parts) for position, parts in leaves if len(parts) == count]
     if not leaves:
-        gathered.note("examples: a replica's function is called with no tensors that have rows")
+        if gathered.tapes:  # before it trains, a program may set variables from nothing
+            gathered.note("examples: a replica's function is called with no tensors that have rows")
         return
     site = gathered.site()
     positions = [position for position, _ in leaves]
