@@ -148,8 +148,12 @@ class RunStep:
 
     def calls(self, run: int) -> int:
         """How often a call of `Strategy.run` was carried out, as in a loop; 1 where it was given nothing."""
-        given = [found for place, found in self._passed.items() if place.kind == GIVEN and place.run == run]
-        return max((len(passed) for found in given for passed in found.values()), default=1)
+        given = map(self.replicas, self.given_by(run))
+        return max((len(passed) for found in given for passed in found), default=1)
+
+    def given_by(self, run: int) -> list[StepPlace]:
+        """The places at which a call of `Strategy.run` was given examples."""
+        return [place for place in self._passed if place.kind == GIVEN and place.run == run]
 
     def of(self, place: StepPlace, replica: int) -> _Found:
         """What passed a place on one replica, in the order of execution."""

@@ -7,6 +7,7 @@ replica, a distribution that depends on the number of devices: none of these sho
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -178,6 +179,37 @@ def are_of_one_each(replicas: Sequence[Sequence[tuple[EvidenceReader, PlaceValue
 
     shapes = [np.shape(each) for each in own]
     return all([stored.shape for stored in each.arrays] == shapes for passed in replicas for _, each in passed)
+
+
+_Passes = Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]]
+
+
+def in_turn(count: int, replicas: _Passes, given: Sequence[_Passes], calls: int) -> _Passes:
+    """What one replica passes for the time `count`, from 0, in a loop over rows that several have passed, and the rest.
+
+    In each call it passes for the rows of the first replica first. Each has passed once for each row that it was given,
+    or equally often in each call; nothing where neither is so.
+
+    Args:
+        count: see above.
+        replicas: what each has passed, in all calls.
+        given: for each place at which these calls were given examples, what each replica was given in each call.
+        calls: how many there were.
+    """
+    often, rest = divmod(max(map(len, replicas), default=0), calls)
+    equally = [(often,) * len(replicas)] * (0 if rest else calls)
+    by_rows = ([[sum(value.arrays[0].shape[:1]) for _, value in each] for each in place] for place in given)
+    counts = [len(each) for each in replicas]
+    turns = next((list(zip(*rows, strict=False)) for rows in by_rows if list(map(sum, rows)) == counts), equally)
+    if max(itertools.chain(*turns), default=0) < 2:
+        return ()
+    begun = [0] * len(replicas)
+    for turn in turns:
+        for number, size in enumerate(turn):
+            if count < size:
+                return [replicas[number][begun[number] + count :]]
+            begun[number], count = begun[number] + size, count - size
+    return ()
 
 
 def is_alike(reader: EvidenceReader, stored: Stored, own: Any) -> bool:

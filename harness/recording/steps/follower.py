@@ -26,7 +26,7 @@ from harness.evidence.steps import (
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
-from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_each, is_alike
+from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_each, in_turn, is_alike
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.protocol import ReplicaDraw, Variables
@@ -374,12 +374,10 @@ class Follower:
         replicas = self._of_all(step, place, replica)
         if self._replicas > 1:
             return [passed[count] for passed in replicas if count < len(passed)] or None
-        often, rest = divmod(max(map(len, replicas), default=0), step.calls(place.run))
-        if own and often > 1 and not rest and are_of_one_each(replicas, own):
-            call, within = divmod(count, often * len(replicas))
-            found = [each[call * often :][within % often :] for each in replicas[within // often :][:1]]
-        else:
-            found = [each[count:] for each in replicas]
+        found: Sequence[Sequence[tuple[EvidenceReader, PlaceValue]]] = [each[count:] for each in replicas]
+        if own and are_of_one_each(replicas, own):
+            given = [self._of_all(step, each, replica) for each in step.given_by(place.run)]
+            found = in_turn(count, replicas, given, step.calls(place.run)) or found
         return [each[0] for each in found if each] or None
 
     def _of_all(

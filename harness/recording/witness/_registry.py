@@ -250,11 +250,11 @@ class Registry:
     def is_state(self, variable: Any) -> bool:
         """Whether a variable that is assigned, or a copy of one, is judged, or adds up for the program's own state.
 
-        Not while one is made.
+        Not while one is made; nor moving statistics, which a layer assigns by being called.
         """
         entry = None if self.is_making else self.entry(variable)
         whole = None if entry is None else entry.made()
-        if entry is None or whole is None:
+        if entry is None or whole is None or entry.is_statistics:
             return False
         return self._is_judged(entry, whole) or any(entry is each for each, _ in self._on_read)
 
