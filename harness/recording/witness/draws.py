@@ -37,6 +37,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
         stack.enter_context(patched(stateful_random_ops.Generator, "_preprocess_key", _keyed(gathered)))
         stack.enter_context(patched(random_seed, "get_seed", _seeding(gathered, seeds := threading.local())))
         stack.enter_context(patched(script_ops, "_internal_py_func", _calling(gathered)))
+        stack.enter_context(patched(script_ops, "py_func_common", _calling(gathered, at_once=True)))
         stack.enter_context(patched(sort_ops, "_sort_or_argsort", _sorting(gathered)))
         for module, name in random_operations():
             around = _shuffling if name in SHUFFLES else _drawing
@@ -88,8 +89,8 @@ def _drawing(
     return around
 
 
-def _calling(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """What the program's own Python gives, called from a graph: nobody knows what that draws."""
+def _calling(gathered: WitnessState, *, at_once: bool = False) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """What the program's own Python gives, called from a graph or `at_once`: nobody knows what that draws."""
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
@@ -99,6 +100,8 @@ def _calling(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
             from tensorflow.python.eager import record
 
             found = original(*args, **options)
+            if at_once and not tf.executing_eagerly():  # then it has called the other one, which tells of it
+                return found
             outputs = [found] if isinstance(found, tf.Tensor) else found
             told = isinstance(outputs, (list, tuple)) and all(isinstance(each, tf.Tensor) for each in outputs)
             given = signature.bind(*args, **options).arguments
