@@ -33,7 +33,16 @@ from harness.judging.culprit.protocol import Looked
 from harness.judging.explain.stale_reads import VARIABLES, stale_reads
 from harness.judging.left_alone import is_in_question, made_up_for
 from harness.judging.more_runs import is_open, is_plain
-from harness.judging.native_scale import SCALED, NativeRun, adds_up, factor_of, first_taken, is_whole, times_of
+from harness.judging.native_scale import (
+    SCALED,
+    NativeRun,
+    adds_up,
+    factor_of,
+    first_taken,
+    is_by_hand,
+    is_whole,
+    times_of,
+)
 from harness.judging.per_replica import (
     OF_VARIABLES,
     unfollowed,
@@ -316,8 +325,7 @@ class JudgedAttempt:
         if not self._leaves_evidence:
             return NativeRun(), reference
         with contextlib.suppress(LockstepError):  # then nothing is known
-            by_hand = first_taken(run.clients[0]) is None
-            known = by_hand or verdict.outcome == "consistent"
+            known = verdict.outcome == "consistent" or is_by_hand(run)
             factor = self._factor(run, reference.trace) if known else None
             if factor is not None and (self.changes is not None or is_whole(factor)):
                 return NativeRun(factor), reference
@@ -349,8 +357,7 @@ class JudgedAttempt:
         It is known where the script has, as on one device, a batch of as many examples as the first replica had, or as
         all had together; of another batch where it is known how gradients grow with their examples.
         """
-        taken, replicas = first_taken(run.clients[0]), self.case.replicas
-        told = self.program.natively(1)
+        told, replicas = self.program.natively(1), self.case.replicas
 
         def native(standing: Standing) -> RunTrace:
             venue = dataclasses.replace(self.asked.venue(self.case), standing=standing)
@@ -358,7 +365,7 @@ class JudgedAttempt:
                 return runs.plain().trace
 
         first = native(Standing(repeats=False))
-        if _rows_for_own(first) == 1.0 and taken is not None:
+        if _rows_for_own(first) == 1.0 and not is_by_hand(run):
             return factor_of(run, first, replicas, alike, first=True)
         every = native(FOR_ALL)
         factor, rows = factor_of(run, every, replicas, alike), _rows_for_own(every)

@@ -57,7 +57,7 @@ def factor_of(
         alike: the reference, if the run's variables are those of its. So it is known whether the run has added up or
             averaged its gradients where no reduction shows it, as none does where variables aggregate what is assigned.
     """
-    if not any(first_taken(trace.clients[0]) for trace in (run, native)):
+    if is_by_hand(run) and is_by_hand(native):
         return None if first else multiple(moved(run.clients[0]), moved(native.clients[0]))
     begun = [first_taken(client) for client in run.clients]
     clients, one = [seen for seen in begun if seen is not None], first_taken(native.clients[0])
@@ -79,6 +79,11 @@ def factor_of(
 def first_taken(client: ClientTrace) -> Seen | None:
     """The first step in which gradients were seen: in those before it, replicas only set variables."""
     return next((seen for seen in client.seen if seen.gradients), None)
+
+
+def is_by_hand(run: RunTrace) -> bool:
+    """Whether the program has taken no gradients, which is more than that none was seen: an optimizer hides a scale."""
+    return all(seen.by_hand for seen in run.clients[0].seen)
 
 
 def moved(client: ClientTrace) -> Gradients:
@@ -104,7 +109,7 @@ def _scale(reduced: Gradients, taken: Gradients) -> float:
 
 def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
     """How many times those of the reference the gradients are that the run takes first, or the moves by hand."""
-    if not any(first_taken(trace.clients[0]) for trace in (run, reference)):
+    if is_by_hand(run) and is_by_hand(reference):
         return multiple(moved(run.clients[0]), moved(reference.clients[0]))
     sums = []
     for trace, count in ((run, replicas), (reference, 1)):

@@ -12,7 +12,7 @@ from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.examples import all_examples
 
 _OF_A_MESH = ("stale_reads", "copies_packed", "summed_over_batch", "summed_over_model")
-_OF_AN_INTERRUPTION = (*("resumed_elsewhere", "restored_on_some_workers", "data_reordered", "corrupted_by_fault"),)
+_OF_AN_INTERRUPTION = ("resumed_elsewhere", "restored_on_some_workers", "data_reordered", "corrupted_by_fault")
 _LONGER = (  # as a program; docs/mistakes.md and the known issues have some
     *("data_overwritten", "not_broadcast", "local_overflow_decision", "set_by_each_worker", "update_lost"),
     *("update_repeated", "identical_random_streams", "batch_logs_times_workers", "loss_times_workers"),

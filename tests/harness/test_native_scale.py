@@ -60,12 +60,12 @@ def test_what_replicas_contribute_is_known_where_it_is_reduced_as_it_was_taken(
     assert factor_of(_run(run), _run(native), 2) == (None if factor is None else pytest.approx(factor))
 
 
-def _moved(end: float, also: float, *, name: str = "w") -> RunTrace:
+def _moved(end: float, also: float, *, name: str = "w", by_hand: bool = True) -> RunTrace:
     """A run that takes no gradients, whose first step moves a variable of two elements from one."""
     begun = SeenVariable("w", "mirrored", (Array.of(np.ones(2, np.float32)),))
     ended = SeenVariable(name, "mirrored", (Array.of(np.array([end, 1 + also], np.float32)),))
     header = Header("local:0", 0, "mirrored-2", 2, 2, 1, 20)
-    seen = Seen(1, 0.0, variables=(ended,))
+    seen = Seen(1, 0.0, variables=(ended,), by_hand=by_hand)
     return RunTrace((ClientTrace(header, seen=(seen,), start=Start(0.0, (begun,))),))
 
 
@@ -76,6 +76,7 @@ def _moved(end: float, also: float, *, name: str = "w") -> RunTrace:
         (_moved(3.0, 2.0), _moved(2.0, 1.0), 2.0),
         (_moved(3.0, 2.0), _moved(2.0, 3.0), None),
         (_moved(3.0, 2.0), _moved(2.0, 1.0, name="other"), None),
+        (_moved(3.0, 2.0, by_hand=False), _moved(2.0, 1.0, by_hand=False), None),  # gradients that were not seen
     ],
 )
 def test_what_a_step_by_hand_moves_tells_what_replicas_contribute(

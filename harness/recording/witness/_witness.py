@@ -267,11 +267,12 @@ class Witness:
         gathered = self._gathered
         if gathered.number == 1:
             gc.collect()  # a model that the program has put another one in place of is no state of its
-        if gathered.number > 1 and is_large(variable for _, variable in gathered.registry.state()):
+        lead = gathered.number > 1 and not gathered.tapes
+        often = lead or (gathered.number > 1 and gathered.at_once)
+        if often and is_large(variable for _, variable in gathered.registry.state()):
             return
         with gathered.looking("what the first step begins with"), gathered.silent():
             values = first_values(gathered.registry.state(), gathered.reader)
-            lead = gathered.number > 1 and not gathered.tapes
             self._send(Start(now(), (*values, *gathered.memory()), gathered.number, self._calls, lead))
 
     def _evaluated(self, result: Any, name: str, trains: bool) -> None:
