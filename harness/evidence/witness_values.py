@@ -246,15 +246,12 @@ def _together(several: Sequence[Seen]) -> Seen | None:
     if len(several) < 2:
         return several[0] if several else None
     # What replicas are given to set variables, if anything, a part that is started again may be given once more.
-    rows = [seen.examples for seen in several if not seen.by_hand or several[-1].by_hand]
+    told = [seen for seen in several if not seen.by_hand or several[-1].by_hand]
+    rows = [seen.examples for seen in told]
     joined = None
     if len({len(each) for each in rows if each is not None}) == 1 and None not in rows:
         joined = tuple(tuple(id_ for part in parts for id_ in part) for parts in zip(*rows, strict=True))
-    columns = (
-        several[0].columns
-        if len({seen.columns for seen in several if not seen.by_hand or several[-1].by_hand}) == 1
-        else ()
-    )
+    columns = told[0].columns if len({seen.columns for seen in told}) == 1 else ()
     last = several[-1]
     return msgspec.structs.replace(
         last,
@@ -309,8 +306,8 @@ def _filled_step(step: Step, steps: _Steps, free: Sequence[str]) -> Step:
 def _with_examples(traces: Sequence[RunTrace]) -> tuple[list[RunTrace], tuple[str, ...]]:
     """These with the examples that were seen, each by its place in the first trace; or as they are, and why."""
     every = [(client, step) for trace in traces for client in trace.clients for step in client.steps]
-    # A step may set variables, and be given no examples by anybody.
-    given = {step.index for _, step in every if step.seen is not None and step.seen.examples is not None}
+    # A step by hand may set variables, and be given no examples by anybody.
+    given = {step.index for _, step in every if (seen := step.seen) is None or seen.examples or not seen.by_hand}
     wanted = [(client, step.seen) for client, step in every if step.index in given]
     known = [seen for client, seen in wanted if seen is not None and _of_all_replicas(client, seen)]
     if not known:

@@ -372,25 +372,35 @@ def test_a_reference_that_is_nan_in_what_is_only_seen_says_nothing(number: float
     assert ("variables 'best': nan" in str(verdict)) == (outcome == "abstained")
 
 
-@pytest.mark.parametrize("each_its_own", [False, True])
-@pytest.mark.parametrize("reported", [False, True])
-def test_a_step_that_is_given_no_examples_hides_no_others(reported: bool, each_its_own: bool) -> None:
+@pytest.mark.parametrize(
+    ("reported", "by_hand", "each_its_own", "status"),
+    [
+        (False, True, False, "held"),
+        (False, True, True, "broken"),
+        (True, True, False, "held"),
+        (True, True, True, "broken"),
+        (False, False, True, "not_judged"),  # it was given some, that were not seen
+    ],
+)
+def test_a_step_that_is_given_no_examples_hides_no_others(
+    reported: bool, by_hand: bool, each_its_own: bool, status: str
+) -> None:
     """Replicas may set variables before they train, of nothing; a program that reports has that in its first step."""
-    found = [_with_first(trace, reported) for trace in _two_workers(whole=(), each_its_own=each_its_own)]
+    found = [_with_first(trace, reported, by_hand) for trace in _two_workers(whole=(), each_its_own=each_its_own)]
     reference, run = completed(found, with_examples=2).traces
     law = _by_law(_case(run, reference))["examples_match_reference"]
-    assert law.status == ("broken" if each_its_own else "held")
+    assert law.status == status
 
 
-def _with_first(trace: RunTrace, reported: bool) -> RunTrace:
-    """With a first step by hand, of no examples."""
+def _with_first(trace: RunTrace, reported: bool, by_hand: bool) -> RunTrace:
+    """With a first step of which no examples were seen, which may be by hand."""
     later = [
         [msgspec.structs.replace(seen, index=seen.index + 1, after=reported * (seen.index - 1)) for seen in each.seen]
         for each in trace.clients
     ]
     steps = tuple(step(number) for number in (1, 2, 3)) if reported else ()
     clients = [msgspec.structs.replace(each, steps=steps) for each in trace.clients]
-    first = _seen(by_hand=True)
+    first = _seen(by_hand=by_hand)
     return _run(*(_with(each, first, *seen) for each, seen in zip(clients, later, strict=True)))
 
 
