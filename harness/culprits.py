@@ -35,6 +35,7 @@ from harness.judging.culprit import (
     next_look,
     pipeline_culprit,
 )
+from harness.judging.culprit.kinds import STATE
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
@@ -58,6 +59,7 @@ Set to 1, one is looked for always, also where nothing is wrong.
 
 # Steps that are watched, one after another, until one begins with the right variables.
 _STEPS_BACK = 3
+_DRAWN_APART = "each replica draws numbers of its own, and changes its copy of a variable by what it has drawn"
 # Runs of one step, in each of which some of its operations are looked at.
 _RUNS = 16
 
@@ -92,8 +94,12 @@ def with_culprit(
     if isinstance(found, NoCulprit):
         found = _updating(verdict.first_divergence, run) or found
     if isinstance(found, Culprit) and _is_given(found, verdict, reference):
-        found = NoCulprit("what differs first is what each replica has for itself, and that is given")
-        if not verdict.consistent and not case.family.on_mesh:
+        broken = {law.law for law in verdict.judgements if law.status == "broken"}
+        if broken == {"replicas_agree"}:
+            found = replace(found, relation=_DRAWN_APART, kind=STATE.code)
+        else:
+            found = NoCulprit("what differs first is what each replica has for itself, and that is given")
+        if broken and broken != {"replicas_agree"} and not case.family.on_mesh:
             wholes = replace(reference, standing=Standing(case.replicas))
             found = _looked(verdict, program, case, run, wholes, **options)
     seconds = time.monotonic() - began

@@ -174,7 +174,9 @@ def _of_scale(
     if verdict.outcome == "inconsistent":
         if all(each.code != OWN for each in verdict.conditions):  # else it was asked
             yield from _assumed(told)
-        times = times_of(run, reference, replicas)
+        first = verdict.first_divergence
+        begins = first is not None and first.observable == "start"  # then no step has been scaled yet
+        times = None if begins else times_of(run, reference, replicas)
         if times is not None and not _is_share(times):
             factor = natively().factor
             if factor is None or _is_share(factor):

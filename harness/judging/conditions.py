@@ -306,12 +306,20 @@ def _shuffled_apart(case: Case) -> Condition | None:
 def _is_order_only(case: Case) -> bool:
     """Whether both have had the same examples, each as often.
 
-    Where a program reports which they are, an order is its own only if workers shuffle shards that they had cut.
+    Where a program reports which they are, an order is its own only if workers shuffle shards that they had cut, or if
+    it was started again and shuffles without a seed.
     """
     if case.run.examples_are_seen and case.reference.examples_are_seen:
         return _examples(case.run) == _examples(case.reference)
+    if case.interruption is not None and any(client.counters.dataset_orders for client in case.run.clients):
+        return _reported(case.run) == _reported(case.reference)
     cause = cause_of(case)
     return cause is not None and cause.cause == SHUFFLED_SHARD
+
+
+def _reported(trace: RunTrace) -> Counter[int]:
+    steps = (step for client in trace.clients for step in client.steps)
+    return Counter(number for step in steps for replica in step.examples or () for number in replica)
 
 
 def _examples(trace: RunTrace) -> Counter[int]:

@@ -22,7 +22,7 @@ from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closures import Closures, listening
-from harness.recording.default_seeds import DatasetDraws, mend_seeds, own_shuffles, seeded_generators
+from harness.recording.default_seeds import mend_seeds, own_draws, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
 from harness.recording.keras_build import optimizers_built_before
 from harness.recording.replica_lines import lines_that_count
@@ -69,6 +69,8 @@ class FileView(msgspec.Struct, frozen=True):
 
 
 _PATIENCE_SECONDS = 10.0
+_BETWEEN_CLIENTS = 1_009
+"""Between the seeds of Python and NumPy in one client and those in the next one."""
 
 THERE = FileView(0, ())
 """One that is held on the machine of the task, which another machine knows nothing of."""
@@ -148,7 +150,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
         if noise is not None:
             stack.enter_context(noise.active())
         stack.enter_context(fixed_draws(program.fixed_draws))
-        in_data = stack.enter_context(own_shuffles(client)) if case.family.draws_apart else DatasetDraws()
+        in_data = stack.enter_context(own_draws(case, client, assignment.incarnation))
         stack.enter_context(as_reference(assignment))
         if assignment.standing.are_wholes:
             stack.enter_context(counted_as_one())
@@ -163,7 +165,8 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     recorded = recorder.recorded_variables()
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
-    draws = {"unseeded": drawn.times, "dataset_draws": 0 if program.fixed_draws else in_data.times}
+    in_functions = 0 if program.fixed_draws else in_data.times
+    draws = {"unseeded": drawn.times, "dataset_draws": in_functions, "dataset_orders": in_data.orders}
     told: dict[str, Any] = {"scheduled": closures.count, "retried": closures.retried, "counted": tuple(counted)}
     recorder.close(**told, **draws, work=done, placement=placed)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
@@ -281,7 +284,7 @@ def prepared(case: StrategyCase, assignment: Assignment) -> Any:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
     """
     bound_threads(assignment.threads)
-    seed_everything(assignment.seed)
+    seed_everything(assignment.seed, case.clients.index(task_name()))
     strategy = case.build()
     check_shape(strategy, case)
     if (task := current()) is not None:
@@ -369,21 +372,30 @@ def bound_threads(threads: int | None) -> None:
         tf.config.threading.set_inter_op_parallelism_threads(threads)
 
 
-def seed_everything(seed: int) -> None:
-    """Give Python, NumPy, TensorFlow and both Kerases the same seeds in every process."""
+def seed_everything(seed: int, client: int = 0) -> None:
+    """Give TensorFlow and both Kerases the same seeds in every process, and Python and NumPy those of a client.
+
+    Nobody seeds the workers of a cluster alike: files that each of them shuffles by `random` are in another order each.
+    What TensorFlow draws without a seed is moved where it is drawn, by `own_shuffles`.
+
+    Args:
+        seed: of the run.
+        client: number of this client, from 0, which draws as the reference does.
+    """
     import sys
 
     import numpy as np
     import tensorflow as tf
 
-    random.seed(seed)
-    np.random.seed(seed)
     tf.random.set_seed(seed)
     for name in ("keras", "tf_keras"):
         if name in sys.modules:
             sys.modules[name].utils.set_random_seed(seed)
     if "tf_keras" in sys.modules:
         mend_seeds(sys.modules["tf_keras"], seed)
+    # Last, since the Kerases seed them too.
+    random.seed(seed + _BETWEEN_CLIENTS * client)
+    np.random.seed((seed + _BETWEEN_CLIENTS * client) % 2**32)
 
 
 def check_shape(strategy: Any, case: StrategyCase) -> None:

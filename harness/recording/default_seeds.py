@@ -9,11 +9,14 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 from harness.recording.patches import patched
 from harness.recording.random_operations import random_operations
+
+if TYPE_CHECKING:
+    from harness.subject.strategies import StrategyCase
 
 
 @dataclass
@@ -25,9 +28,15 @@ class UnseededDraws:
 
 @dataclass
 class DatasetDraws:
-    """How many operations that draw stand in functions of the program's datasets."""
+    """What the program's datasets draw.
+
+    Attributes:
+        times: operations that draw in their functions.
+        orders: datasets without a seed, where they draw other numbers than in the reference.
+    """
 
     times: int = 0
+    orders: int = 0
 
 
 @contextlib.contextmanager
@@ -75,20 +84,38 @@ def _other_seeds() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def own_shuffles(client: int) -> Iterator[DatasetDraws]:
-    """Within this context, datasets without a seed draw other numbers in each client.
+def own_draws(case: StrategyCase, client: int, started: int) -> Iterator[DatasetDraws]:
+    """Within this context a process draws otherwise than the first client's first one, if it is another.
+
+    Args:
+        case: under which it runs.
+        client: number of its task among the clients, from 0.
+        started: how often that task had been started before.
+
+    Yields:
+        a count of what datasets draw.
+    """
+    if case.family.draws_apart or started:
+        with own_shuffles(client, client + len(case.clients) * started) as drawn:
+            yield drawn
+    else:
+        yield DatasetDraws()
+
+
+@contextlib.contextmanager
+def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
+    """Within this context, what is drawn without a seed differs from client to client.
 
     The harness gives every client the same seed, so that clients can be compared at all. Nobody does so in a cluster:
-    there, workers that shuffle without a seed before they shard read overlapping shards. So only what `tf.data` draws
-    without a seed differs, and the order of what its functions shuffle, and only as long as the program has not called
+    there, workers that shuffle without a seed before they shard read overlapping shards, and a program that is started
+    again shuffles anew. So what `tf.data` draws without a seed differs, the order of what its functions shuffle, and in
+    another client what operations draw outside of replicas; but only as long as the program has not called
     `tf.random.set_seed`, or Keras's `set_random_seed`, which make workers draw alike (`tf.random.set_seed`, "If the
     global seed is set but the operation seed is not"). The first client draws as the reference does.
 
     Args:
         client: number of this client, from 0.
-
-    Yields:
-        a count of what the functions of datasets draw.
+        process: the same, counted on where clients are started again.
     """
     # Datasets ask the first for their seeds, operations the second. An operation in the function of a `Dataset.map`
     # shuffles the arrays that tf_keras's `fit` is given. Noise is left alike on workers, which tells examples apart.
@@ -97,27 +124,31 @@ def own_shuffles(client: int) -> Iterator[DatasetDraws]:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import random_seed as seeds_of_operations
 
-    offset, tracing, drawn = client, Tracing(), DatasetDraws()
+    outside, offset, tracing, drawn = client, process, Tracing(), DatasetDraws()
 
     def of_datasets(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(seed: Any) -> Any:
             first, second = get_seed(seed)
-            return (first, second + offset) if seed is None and offset else (first, second)
+            own = seed is None and offset > 0
+            drawn.orders += own
+            return (first, second + offset) if own else (first, second)
 
         return own_get_seed
 
     def of_operations(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
         def own_get_seed(op_seed: Any) -> Any:
             first, second = get_seed(op_seed)
-            own = _shuffles() and op_seed is None and second is not None and tracing.function
-            return (first, second + offset) if own else (first, second)
+            if op_seed is not None or second is None:
+                return first, second
+            own, more = (_shuffles(), offset) if tracing.function else (_on_host(), outside)
+            return (first, second + more) if own else (first, second)
 
         return own_get_seed
 
     def own_global_seed(set_global_seed: Callable[[Any], None]) -> Callable[[Any], None]:
         def own_set_global_seed(seed: Any) -> None:
-            nonlocal offset
-            offset = 0
+            nonlocal outside, offset
+            outside = offset = 0
             set_global_seed(seed)
 
         return own_set_global_seed
@@ -161,6 +192,13 @@ class Tracing(threading.local):
                 self.function, self.draws = outer
 
         return own_build
+
+
+def _on_host() -> bool:
+    """Whether what is drawn is drawn outside of replicas, as a worker does for itself: an order of files, a coin."""
+    from tensorflow.python.distribute import distribute_lib
+
+    return distribute_lib.in_cross_replica_context() or not distribute_lib.has_strategy()
 
 
 def _shuffles() -> bool:

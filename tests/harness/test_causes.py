@@ -115,12 +115,6 @@ def _times_replicas(workers: int) -> Case:
     return _case(sliced(ids, BATCH * workers, workers), ids)
 
 
-def _repeated_first(workers: int) -> Case:
-    """Two epochs of a number of examples that the workers do not divide, one after the other, then sharded."""
-    ids = IDS[:-1]
-    return _case([batched((ids * 2)[k::workers], BATCH // workers) for k in range(workers)], ids, epochs=2)
-
-
 def _tail_of_the_batches(workers: int) -> Case:
     """A last batch of 5 examples is dropped."""
     ids = [*IDS, *range(200, 205)]
@@ -205,6 +199,11 @@ def _overlapping(workers: int) -> Case:
     return _case([batched(shard, BATCH // workers) for shard in shuffled])
 
 
+def _places(workers: int) -> Case:
+    """Each worker skips to its shard by too few examples."""
+    return _case([batched(IDS[k * (N // workers - 4) :][: N // workers], BATCH // workers) for k in range(workers)])
+
+
 CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_off, "auto_shard_off", "examples_duplicated"),
     (_off_for_as_many_steps, "auto_shard_off", "examples_duplicated"),
@@ -218,7 +217,6 @@ CASES: list[tuple[Callable[[int], Case], str, str]] = [
     (_after_batch, "shard_after_batch", "global_batch_per_replica"),
     (_not_divided, "batch_not_divided", "global_batch_per_replica"),
     (_times_replicas, "batch_times_replicas", "global_batch_per_replica"),
-    (_repeated_first, "repeat_before_shard", "examples_at_other_steps"),
     (_tail_of_the_batches, "dropped_tail", "examples_missing"),
     (_tail_of_the_shards, "dropped_tail", "examples_missing"),
     (_floor_division, "dropped_tail", "examples_missing"),
@@ -245,6 +243,30 @@ def test_a_mistake_is_given_its_cause(make: Callable[[int], Case], cause: str, r
     assert found.cause == cause
     assert f"Cause, {cause}: " in found.text
     assert found.rule == rule
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize(
+    ("make", "cause"),
+    [(_one_file, "fewer_files_than_workers"), (_files, "sharded_by_files"), (_places, "overlapping_shards")],
+)
+def test_a_mistake_is_given_its_cause_where_data_repeats_itself(
+    make: Callable[[int], Case], cause: str, workers: int
+) -> None:
+    """Passes of a pipeline are no epochs of the run: they end within a batch, and not for all readers at one step."""
+    once = make(workers)
+    shards = [
+        [key for one in once.run.clients[k].steps for shard in one.examples or () for key in shard]
+        for k in range(workers)
+    ]
+    ids = [key for one in once.reference.clients[0].steps for shard in one.examples or () for key in shard]
+    twice = case_of(run_of([batched(shard * 2, (BATCH - 1) // workers) for shard in shards]), [ids * 2], BATCH - 1)
+    assert _named(twice) == [cause]
+    shards[0][0] = shards[0][1]
+    assert (
+        _named(case_of(run_of([batched(shard * 2, (BATCH - 1) // workers) for shard in shards]), [ids * 2], BATCH - 1))
+        == []
+    )
 
 
 def test_every_cause_is_tested() -> None:

@@ -11,24 +11,19 @@ from harness.cli.explain import explain
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.examples import all_examples
 
-_OF_A_MESH = ("stale_reads", "copies_packed", "summed_over_batch", "summed_over_model")
-_OF_AN_INTERRUPTION = ("resumed_elsewhere", "restored_on_some_workers", "data_reordered", "corrupted_by_fault")
-_LONGER = (  # as a program; docs/mistakes.md and the known issues have some
-    *("data_overwritten", "not_broadcast", "local_overflow_decision", "set_by_each_worker", "update_lost"),
-    *("update_repeated", "identical_random_streams", "batch_logs_times_workers", "loss_times_workers"),
-    *("loss_divided_by_workers", "accumulation_off", "sharded_twice", "batch_times_replicas"),
-    *("repeat_before_shard", "dropped_tail", "fewer_files_than_workers", "sharded_by_files", "overlapping_shards"),
-    *("shuffled_shard", "updated_by_each_replica", "branch_of_each_replica"),
-    *("state_of_each_replica", "divided_by_own_number"),
-    *("divided_before_the_mean", "whole_loss_in_each_replica"),
+_WITHOUT = (
+    "corrupted_by_fault",  # a fault of the plan changes a number, and the program is right
+    "data_overwritten",  # by chance; the known issue tf-generator-written-over has a program
+    "shuffled_shard",  # a condition, unless something else is wrong as well
 )
+_NOT_FINITE = "local_overflow_decision"
+"""Of its right program nothing can be judged at the step whose gradients overflow."""
 
 
 def test_each_mistake_has_an_example_or_is_known_to_have_none() -> None:
-    """A new rule, cause or relation needs one."""
+    """Each new rule, cause or relation needs one."""
     mistakes = {code.name for code in all_codes().values() if code.kind in ("rule", "cause", "relation")}
-    without = {*_OF_A_MESH, *_OF_AN_INTERRUPTION, *_LONGER}
-    assert mistakes - {*all_examples()} == without
+    assert mistakes - {*all_examples()} == {*_WITHOUT}
     assert {*all_examples()} <= {*all_codes()}
 
 
@@ -59,7 +54,7 @@ def test_an_example_is_what_it_is_said_to_be(
     at = example.interrupt_at
     verdict = verify(program, example.strategy, explain=kind == "wrong", prove=False, interrupt_at=at)
     if kind == "right":
-        assert verdict.consistent, str(verdict)
+        assert verdict.outcome == ("abstained" if code == _NOT_FINITE else "consistent"), str(verdict)
         return
     assert verdict.outcome == "inconsistent"
     why, diagnostic = verdict.explanation, verdict.to_json()["diagnostic"]

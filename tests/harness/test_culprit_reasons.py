@@ -17,6 +17,7 @@ from harness.evidence.watched_step import OUTER, REPLICA, Op, WatchedVariable
 from harness.judging.culprit import Culprit, Looked, reasons
 from harness.judging.culprit.alignment import OperationNode
 from harness.judging.culprit.kinds import (
+    BRANCH,
     DIVIDED,
     EXAMPLES,
     EXTREME,
@@ -150,6 +151,33 @@ def test_what_values_prove_has_a_kind() -> None:
         told = reasons._proved(replace(scene, inputs=((frozenset(), np.ones((), np.float32), [given, given]),)))
         assert told is not None
         assert told[0] is kind
+
+
+@pytest.mark.parametrize("op", ["If", "StatelessIf", "Case"])
+def test_a_branch_by_what_each_replica_has_is_told_from_one_that_all_take(op: str) -> None:
+    """A condition may be right on one replica; what is drawn without a state is no branch."""
+    for conditions, kind in (((True, False), BRANCH), ((False, False), None), ((1, 2), BRANCH)):
+        scene = _scene(0.1, (0.1, 0.2), (), ((),), op=op, zone=REPLICA)
+        parts = [np.asarray(each) for each in conditions]
+        told = reasons._proved(replace(scene, inputs=((frozenset({Relation(PARTIAL)}), np.asarray(True), parts),)))
+        assert (told is not None and told[0] is BRANCH) == (kind is BRANCH)
+        assert told is None or "random" not in told[1]
+
+
+@pytest.mark.parametrize("averages", [False, True])
+@pytest.mark.parametrize("kind", [REPLICATED, PARTIAL])
+def test_gradients_of_a_whole_loss_are_told_where_they_are_added_up(kind: str, averages: bool) -> None:
+    """A loss of which each replica has a part, and a mean of gradients, are something else."""
+    scene = _scene(1.0, (1.0, 1.0), {Relation(PARTIAL, 1)}, zone=REPLICA)
+    scene.aligned.sides = [
+        SimpleNamespace(
+            watched=SimpleNamespace(targets=(7,)), producer=lambda _: SimpleNamespace(number=3, outputs=(7,))
+        )
+    ]
+    scene.aligned.truths = {OperationNode(0, 3): 9}
+    scene.aligned.output = lambda number, place: frozenset({Relation(kind)}) if (number, place) == (9, 0) else None
+    scene = replace(scene, summed=reasons.Reduction("train.py:3", averages))
+    assert reasons._has_whole_loss(scene) == (kind == REPLICATED and not averages)
 
 
 @pytest.mark.parametrize(("kept", "parts", "kind"), [

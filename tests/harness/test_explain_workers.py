@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, RunTrace, SeenVariable, Start, Step, merge
-from harness.judging.explain import explain
+from harness.judging.explain import all_rules, explain
 from harness.judging.laws import Case
 from harness.judging.tolerance import DerivedTolerance
+from tests._present import present
 from tests.harness._explaining import explained
 from tests.harness._traces import client, step
 
@@ -130,3 +131,41 @@ def test_what_tf_keras_logs_is_no_mistake_of_the_program() -> None:
     assert explained(_logs(None, 2.0, 2.0)).rule == "loss_times_replicas"
     other = explain(_logs("tf_keras", 2.0, 3.0))
     assert other is None or other.rule != "batch_logs_times_workers"
+
+
+def test_an_update_of_one_worker_alone_is_lost_on_the_other() -> None:
+    """In the first step too, where what they began with is known; it is no gradient of each worker's own."""
+    begin, moved = np.full(2, 1.0), np.asarray([1.25, 1.5])
+    workers = [[step(1, variables={"w": moved})], [step(1, variables={"w": begin})]]
+    found = explained(_case(workers, [step(1, variables={"w": moved})], [begin, begin]))
+    assert found.rule == "update_lost"
+    assert "the copies of w on replica 1 keep the value that they began it with" in found.text
+    rules = [rule.id for rule in all_rules() if rule.explain(_case(workers, [step(1, variables={"w": moved})]))]
+    assert rules == []
+    apart = [[step(1, variables={"w": moved + k})] for k in (1, 2)]
+    assert explained(_case(apart, [step(1, variables={"w": moved})], [begin, begin])).rule == "gradients_not_reduced"
+
+
+@pytest.mark.parametrize(("alike", "rule"), [(True, "loss_times_replicas"), (False, "mean_of_replica_means")])
+def test_equal_losses_are_no_means_of_unequal_numbers_of_examples(alike: bool, rule: str) -> None:
+    """Whatever their weights, equal numbers have the same mean."""
+    losses = (np.float32(6.0), np.float32(6.0) if alike else np.float32(3.0))
+    truth = 6.0 if alike else 6.0 * 4 / 7 + 3.0 * 3 / 7
+    ids = ((1, 2, 3, 4), (5, 6, 7))
+    run = [step(1, loss=[*losses], examples=ids)]
+    reference = [step(1, loss=np.float32(truth), examples=(sum(ids, ()),))]
+    trace, whole = RunTrace((client(*run, replicas=2),)), RunTrace((client(*reference),))
+    assert explained(Case(trace, whole, DerivedTolerance(whole, [whole]))).rule == rule
+
+
+@pytest.mark.parametrize("packed", [(), (("train.py:9", 1),)])
+def test_copies_that_pack_believes_are_told_by_their_line(packed: tuple[tuple[str, int], ...]) -> None:
+    """What is computed of them may be the first device's everywhere."""
+    run = client(step(1, variables={"w": np.float32(2)}), packed=packed)
+    truth = RunTrace((client(step(1, variables={"w": np.float32(1)})),))
+    found = explain(Case(RunTrace((run,)), truth, DerivedTolerance(truth, [truth])))
+    if packed:
+        assert present(found).rule == "copies_packed"
+        assert "At step 1 train.py:9 gives the devices different copies" in present(found).text
+    else:
+        assert found is None or found.rule != "copies_packed"

@@ -13,6 +13,7 @@ from harness.evidence.stand_ins import StandIn
 from harness.evidence.trace import Array, DrawSeen, RunTrace, Seen, SeenVariable, Start, merge
 from harness.judging.conditions import conditions_of
 from harness.judging.drawn_data import not_drawn
+from harness.judging.interruption import Interruption
 from harness.judging.laws import Case, Judgement, all_laws, judge_all
 from harness.judging.per_replica import settled
 from harness.judging.tolerance import DerivedTolerance, ExactTolerance
@@ -352,3 +353,20 @@ def test_a_proof_alone_is_no_verdict(moved: int, outcome: str) -> None:
         "variables_match_reference", "not_judged", "too wide", compared=4, suffices=True, unseen=("w",), moved=moved
     )
     assert _verdict(hidden).with_proof(Proof("proved", "train", "mirrored-2")).outcome == outcome
+
+
+@pytest.mark.parametrize(
+    ("orders", "again", "ids", "held"),
+    [(1, True, (2, 1), True), (1, True, (2, 3), False), (0, True, (2, 1), False), (1, False, (2, 1), False)],
+)
+def test_an_order_that_is_drawn_again_after_a_restart_is_a_condition(
+    orders: int, again: bool, ids: tuple[int, ...], held: bool
+) -> None:
+    """Of reported examples: if the data has no seed, and each comes as often as on one device."""
+    run = RunTrace((client(step(1, examples=(ids,)), dataset_orders=orders),))
+    truth = RunTrace((client(step(1, examples=((1, 2),))),))
+    before = Interruption(1, run, 1, False, truth, "mirrored-2") if again else None
+    case = Case(run, truth, ExactTolerance(), interruption=before)
+    (law,), found = conditions_of(case, [Judgement("examples_match_reference", "broken", compared=1)])
+    assert (law.status == "held") == held
+    assert [each.code for each in found] == (["order_of_examples"] if held else [])

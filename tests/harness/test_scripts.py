@@ -310,6 +310,16 @@ def test_a_difference_stands_where_nothing_is_doubtful() -> None:
     assert verdict.notes == ("in the reference num_replicas_in_sync multiplies at train.py:6 is 2",)
 
 
+def test_a_wrong_beginning_is_not_taken_for_a_scale() -> None:
+    """Gradients of replicas that begin with other values say nothing of how often they count."""
+    run, reference = _trace(gradient=0.4, examples=ORDER, clients=2), _trace(gradient=2.0, examples=ORDER)
+    before = _verdict("variables_match_reference")
+    assert with_assumptions(before, run, reference, 2).outcome == "abstained"
+    begins = Finding("begins_alike", "w is 2 and not 0", step=1, observable="start")
+    found = dataclasses.replace(before, judgements=(judged("begins_alike", 1, (begins,)), *before.judgements))
+    assert with_assumptions(found, run, reference, 2).outcome == "inconsistent"
+
+
 @pytest.mark.parametrize(
     ("trust", "right", "outcome"),
     [

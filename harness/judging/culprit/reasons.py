@@ -28,7 +28,7 @@ from harness.judging.culprit.kinds import (
     MistakeKind,
 )
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.walk import Mode, Walk, WrongOperation, has_right_size, is_extreme
+from harness.judging.culprit.walk import BRANCHES, CALLS, Mode, Walk, WrongOperation, has_right_size, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -39,6 +39,10 @@ _ADDING = ("AssignAddVariableOp", "AssignSubVariableOp")
 _VARIABLES = ("ReadVariableOp", "ResourceGather", "VariableV2")
 ADDITIONS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
+_OF_WHOLE_LOSS = (
+    "each replica has the whole loss, of which all gradients are added up over the replicas, so that they come out as "
+    "often as there are replicas"
+)
 _DEVIATIONS = ("reduce_variance", "reduce_std")
 """Scopes of functions of TensorFlow's that begin with a mean."""
 _CHOOSING = ("TopK", "TopKV2")
@@ -98,7 +102,22 @@ def reason(aligned: Alignment, broken: WrongOperation, summed: Reduction | None)
         return _reduced(aligned, broken.node)
     if (found := _proved(scene)) is not None:
         return found
-    return None, _scaled(scene) if broken.mode is Mode.SCALED else _unrelated(scene)
+    if broken.mode is not Mode.SCALED:
+        return None, _unrelated(scene)
+    return (LOSS, _OF_WHOLE_LOSS) if _has_whole_loss(scene) else (None, _scaled(scene))
+
+
+def _has_whole_loss(scene: _Scene) -> bool:
+    """Whether each replica has the right loss, whole, of which gradients are then added up."""
+    side = scene.aligned.sides[0]
+    made = [(op, tensor) for tensor in side.watched.targets if (op := side.producer(tensor)) is not None]
+    numbers = [scene.aligned.truths.get(OperationNode(0, op.number)) for op, _ in made]
+    found = [
+        number is not None and scene.aligned.output(number, op.outputs.index(tensor))
+        for number, (op, tensor) in zip(numbers, made, strict=True)
+    ]
+    adds = scene.summed is not None and not scene.summed.averages
+    return adds and bool(found) and all(relations and Relation(REPLICATED) in relations for relations in found)
 
 
 def _proved(scene: _Scene) -> tuple[MistakeKind | None, str] | None:
@@ -262,6 +281,18 @@ def _other_number(scene: _Scene) -> str | None:
     return f"a number here is {ours}, and {theirs} on one device"
 
 
+def _branched(scene: _Scene) -> str | None:
+    """A branch of a graph, whose condition each replica computes by itself."""
+    import numpy as np
+
+    condition = next((parts for _, _, parts in scene.inputs), None) if scene.op.type in BRANCHES else None
+    if condition is None or condition[0].ndim or condition[0].dtype.kind not in "biu":
+        return None
+    if all(np.array_equal(part, condition[0]) for part in condition):
+        return None
+    return "the replicas take different branches: each decides by what it has alone"
+
+
 def _own_mean(scene: _Scene) -> str | None:
     if (mean := _of_own_examples(scene)) is None:
         return None
@@ -348,7 +379,7 @@ def _divided_before_mean(scene: _Scene) -> str | None:
 def _random(scene: _Scene) -> str | None:
     import numpy as np
 
-    if not scene.op.type.startswith(_RANDOM) or not scene.parts:
+    if not scene.op.type.startswith(_RANDOM) or scene.op.type in CALLS or not scene.parts:
         return None
     same = len({part.shape for part in scene.parts}) == 1 and all(
         np.array_equal(part, scene.parts[0]) for part in scene.parts
@@ -454,6 +485,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] =
     (NUMBER, _begins_scaled),
     (None, _begins_wrong),
     (NUMBER, _other_number),
+    (BRANCH, _branched),
     (None, _random),
     (EXAMPLES, _own_deviation),
     (MEAN, _own_mean),

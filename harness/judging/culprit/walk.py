@@ -25,7 +25,8 @@ EXAMPLES = ("Iterator", "Optional", "MultiDevice")
 # What is rightly another one in each program.
 _GIVEN_APART = ("Const", *EXAMPLES)
 # What carries out functions, in which the operations are that give the result.
-CALLS = ("While", "StatelessWhile", "If", "StatelessIf", "Case", "PartitionedCall", "StatefulPartitionedCall", "__")
+BRANCHES = ("If", "StatelessIf", "Case", "StatelessCase")
+CALLS = (*BRANCHES, "While", "StatelessWhile", "PartitionedCall", "StatefulPartitionedCall", "__")
 _SHAPES = ("Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs")
 
 

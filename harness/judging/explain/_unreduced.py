@@ -121,12 +121,14 @@ def mean_is_right(rule: str, view: CaseView, step: int, drifting: list[str]) -> 
 
 def all_moved(rule: str, view: CaseView, step: int, drifting: list[str]) -> Attempt | None:
     """Every copy has moved, and none to where it was or should be."""
+    import numpy as np
+
     for name in drifting:
-        copies = view.copies(step, name)
-        before = view.copies(step - 1, name) if step - 1 in view.steps("variables") else []
-        known = [*map(_key, before), _key(view.truth("variables", step, name))]
+        copies, before = view.copies(step, name), [*map(_key, view.copies_before(step, name))]
+        truth, bound = view.truth("variables", step, name), view.bound("variables", name, step)
         if copies[0].ndim and (
-            len(set(map(_key, copies))) < len(copies) or any(_key(copy) in known for copy in copies)
+            len(set(map(_key, copies))) < len(copies)
+            or any(_key(copy) in before or np.all(np.abs(copy - truth) <= bound) for copy in copies)
         ):
             return None
     if step != min(view.steps("variables")) or all(view.copies(step, name)[0].ndim == 0 for name in drifting):

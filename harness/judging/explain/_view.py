@@ -140,6 +140,16 @@ class CaseView:
         found = [item for item in self._recorded("variables", step, name) if isinstance(item, Variable)]
         return [_wide(copy.numpy()) for item in found for copy in item.copies]
 
+    def copies_before(self, step: int, name: str) -> list[Floats]:
+        """Every copy of a variable when a step begins; empty where that is not known."""
+        if step - 1 in self.steps("variables"):
+            return self.copies(step - 1, name)
+        starts = [client.start for client in self.case.run.clients if client.start is not None]
+        if self.case.begin or step != 1 or len(starts) < len(self.case.run.clients):
+            return []
+        found = [each for values in initial_values(starts) for each in values if each.name == name]
+        return [_wide(copy.numpy()) for each in found for copy in each.copies]
+
     def drifted(self, step: int | None) -> list[str]:
         """The variables whose copies differ from each other, but for those that are reduced when they are read."""
         names = self.names("variables", step)

@@ -19,7 +19,10 @@ _CURE = (
 
 @dataclass(frozen=True)
 class _Packed:
-    """No operation on whole tensors makes copies that differ: only what is made for each device by itself does."""
+    """No operation on whole tensors makes copies that differ: only what is made for each device by itself does.
+
+    What is computed of such copies may be that of the first device on all of them.
+    """
 
     id: str = COPIES_PACKED
     priority: int = 20
@@ -30,11 +33,20 @@ class _Packed:
         laws = (REPLICAS, CLIENTS) if kind is not None and kind.on_mesh else ()
         found = [each for law in laws for each in law.judge(case).findings if each.observable != "steps"]
         if not found:
-            return None
+            return self._of_lines(case)
         first = min((each.step for each in found if each.step is not None), default=None)
         names = sorted({repr(each.variable or each.observable) for each in found if each.step == first})
         when = "at the end" if first is None else f"from step {first} on"
         return Explanation(self.id, f"The devices have different copies of {', '.join(names)} {when}.", _CURE)
+
+    def _of_lines(self, case: Case) -> Explanation | None:
+        """By the lines that were seen to pack copies that differ."""
+        packed = [each for client in case.run.clients for each in client.counters.packed]
+        if not packed:
+            return None
+        line, step = min(packed, key=lambda each: each[1])
+        text = f"At step {step} {line} gives the devices different copies of what is laid out as one tensor."
+        return Explanation(self.id, text, _CURE)
 
 
 RULES: tuple[Rule, ...] = (_Packed(),)

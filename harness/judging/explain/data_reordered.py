@@ -23,12 +23,10 @@ _CURE = (
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    if (
-        found is None
-        or found.found.in_epochs
-        or not view.wrong("variables", found.first) + view.wrong("loss", found.first)
-    ):
-        return  # right values do not come from wrong examples
+    if found is None or found.found.in_epochs:
+        return
+    if not (view.case.follows or view.wrong("variables", found.first) + view.wrong("loss", found.first)):
+        return  # right values do not come from wrong examples, unless the reference was given these
     run, whole = Ledger.of(view.case.run), Ledger.of(found.found.reference)
     if run.silent or not len(run) or not len(whole) or not set(run.counts()) <= set(whole.counts()):
         return

@@ -21,7 +21,7 @@ _CURE = (
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     for observable, step in _wrong(view):
         counts = uneven(view, step)
-        if counts is None:
+        if counts is None or _are_alike(view, observable, step):
             continue
         shares, told = [count / sum(counts) for count in counts], joined([*map(str, counts)])
         for divided in (True, False):
@@ -32,6 +32,14 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
                 f"were {'averaged' if divided else 'summed'} with equal weights.",
                 list(reweighted(view, observable, step, shares, divided)),
             )
+
+
+def _are_alike(view: CaseView, observable: str, step: int) -> bool:
+    """Whether each replica has the same, as where all have the whole loss: then any weights give the same mean."""
+    import numpy as np
+
+    found = [view.parts(observable, step, name) for name in view.names(observable, step)]
+    return all(parts is not None and all(np.array_equal(part, parts[0]) for part in parts) for parts in found)
 
 
 def _evidence(view: CaseView) -> Iterable[Attempt | None]:

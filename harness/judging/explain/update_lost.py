@@ -60,14 +60,15 @@ def _stale_copy(view: CaseView) -> Attempt | None:
     """At the first drift some copies are what they were, while the others are right."""
     import numpy as np
 
-    steps = view.steps("variables")
-    step = next((step for step in steps if view.drifted(step)), None)
-    if step is None or step - 1 not in steps or view.drifted(step - 1) or view.wrong("variables", step - 1):
+    step = next((step for step in view.steps("variables") if view.drifted(step)), None)
+    if step is None or view.wrong("variables", step - 1):
         return None
     names = view.drifted(step)
     stale: set[int] = set()
     for name in names:
-        now, then = view.copies(step, name), view.copies(step - 1, name)
+        now, then = view.copies(step, name), view.copies_before(step, name)
+        if len(then) < len(now):
+            return None
         bound, truth = view.bound("variables", name, step), view.truth("variables", step, name)
         right = {k for k, copy in enumerate(now) if np.all(np.abs(copy - truth) <= bound)}
         unmoved = {k for k, copy in enumerate(now) if np.array_equal(copy, then[k])} - right
@@ -78,8 +79,8 @@ def _stale_copy(view: CaseView) -> Attempt | None:
         return None
     return evident(
         _ID,
-        f"At step {step} the copies of {', '.join(names)} on replica {', '.join(map(str, sorted(stale)))} keep their "
-        f"value of step {step - 1}, while the others are right: an update did not reach them.",
+        f"At step {step} the copies of {', '.join(names)} on replica {', '.join(map(str, sorted(stale)))} keep the "
+        "value that they began it with, while the others are right: an update did not reach them.",
         cure=_OF_COPIES,
     )
 

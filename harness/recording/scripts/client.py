@@ -37,7 +37,7 @@ from harness.recording.client import (
     versions,
 )
 from harness.recording.clock import moved_clock
-from harness.recording.default_seeds import DatasetDraws, own_shuffles, seeded_generators
+from harness.recording.default_seeds import DatasetDraws, own_draws, seeded_generators
 from harness.recording.file_access import note_files
 from harness.recording.fixed_draws import fixed_draws
 from harness.recording.noise import Noise
@@ -231,7 +231,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         enter_view(assignment.view.holder)
     bound_threads(assignment.threads)
     # What a script does not seed itself it draws anew when it is started again.
-    seed_everything(assignment.seed + _BETWEEN_STARTS * _started(assignment))
+    seed_everything(assignment.seed + _BETWEEN_STARTS * _started(assignment), case.clients.index(task_name()))
     noise = None if assignment.noise is None else Noise(assignment.noise)
     watch = None if assignment.watching is None else Watch(assignment.watching, task_name(), case.replicas)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
@@ -282,10 +282,7 @@ def _around(
 ) -> Callable[[], None]:
     """What is around a script, as its own reference or in the cluster; to be called when it has ended."""
     stack, case = session.stack, session.case
-    started = _started(assignment)
-    client = case.clients.index(task_name())
-    if case.family.draws_apart or started:
-        session.in_data = stack.enter_context(own_shuffles(client + len(case.clients) * started))
+    session.in_data = stack.enter_context(own_draws(case, case.clients.index(task_name()), _started(assignment)))
     stack.enter_context(as_reference(assignment))
     if _is_reference(case, assignment):
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.standing.replicas}

@@ -26,6 +26,12 @@ def named_causes(both: Aligned, pipelines: tuple[Pipeline, ...] = ()) -> tuple[N
     inputs = None if right else Inputs.of(both, pipelines)
     if inputs is None:
         return ()
+    found = _reproduced(inputs)
+    again = None if found else inputs.in_passes()
+    return found if again is None else _reproduced(again)
+
+
+def _reproduced(inputs: Inputs) -> tuple[NamedCause, ...]:
     found = []
     for cause in all_causes():
         made = next((one for one in cause.predictions(inputs) if one.reproduces(inputs)), None)

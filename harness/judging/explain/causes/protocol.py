@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from harness.evidence.pipelines import Pipeline
@@ -90,6 +90,25 @@ class Inputs:
         """What each reader read, one array for each epoch."""
         return self.read if by == "worker" else self.read_by_replica or ()
 
+    def in_passes(self) -> Inputs | None:
+        """The same where a pass over a data set that repeats itself counts as an epoch; None if not all make as many.
+
+        Readers of such data sets come to the end of a pass within a batch, and not all at one step.
+        """
+        import numpy as np
+
+        whole = np.concatenate(self.truth)
+        count = len(whole) // max(1, len(np.unique(whole)))
+        if count < 2:
+            return None
+        truth, *read = (_cut(ids, count) for ids in (whole, *self.whole()))
+        by_replica = [_cut(ids, count) for ids in self.whole("replica")] if self.read_by_replica else [None]
+        parts = tuple(part for part in read if part is not None)
+        if truth is None or len(parts) < len(read):
+            return None
+        known = tuple(part for part in by_replica if part is not None)
+        return replace(self, truth=truth, read=parts, read_by_replica=known if len(known) == len(by_replica) else None)
+
     @classmethod
     def of(cls, both: Aligned, pipelines: tuple[Pipeline, ...] = ()) -> Inputs | None:
         """Take two ledgers apart; None where they say too little: a silent client, or workers of unequal shape."""
@@ -117,6 +136,17 @@ class Inputs:
             ),
             pipelines=pipelines,
         )
+
+
+def _cut(ids: Ints, count: int) -> tuple[Ints, ...] | None:
+    """So many passes over the same examples, each with all of them; None if it is anything else."""
+    import numpy as np
+
+    size, rest = divmod(len(ids), count)
+    parts = tuple(ids[k * size : (k + 1) * size] for k in range(count))
+    if rest or any(len(np.unique(part)) < size or not _same(part, parts[0]) for part in parts):
+        return None
+    return parts
 
 
 def _by_step(step: Ints, ids: Ints) -> tuple[Ints, ...]:
