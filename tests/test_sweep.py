@@ -250,6 +250,7 @@ def test_a_real_case(tmp_path: Path) -> None:
     result = CliRunner().invoke(
         sweep.main, ["--family", "falling", "--seed", "1", "--jobs", "1", "--json", str(tmp_path / "sweep.json")]
     )
+    assert result.exit_code == 0, f"{result.output}\n{result.exception!r}"
     (found,) = msgspec.json.decode((tmp_path / "sweep.json").read_bytes())["results"]
     assert found["outcome"] == "consistent", result.output
     assert any(each["fate"] == "caught" for each in found["injected"])

@@ -222,7 +222,8 @@ def _run(asked: _Asked) -> int:
         click.echo("interrupted", err=True)
         return asked.code
     except Exception as error:  # noqa: BLE001 - a defect of Lockstep must not exit with 1, which says "inconsistent"
-        if asked.signals and isinstance(error, ImportError):  # which `multiprocess` makes of a signal at its import
+        # `multiprocess` makes an ImportError of a signal at its import, and a class that is being made a RuntimeError.
+        if asked.signals and (isinstance(error, ImportError) or isinstance(error.__cause__, KeyboardInterrupt)):
             click.echo("interrupted", err=True)
             return asked.code
         from simulator import LockstepError

@@ -161,7 +161,7 @@ def _interrupted(directory: Path, last: RunTrace) -> Parts:
     saves = read_saves(directory / TRACES, {(1, client.header.task, 0): killed.saved for client in last.clients})
     saved = killed.saved
     if last.header.at_once:
-        saved = _saved_by_script(saves, (1, last.header.task, 0), math.inf, saved)
+        saved = _saved_by_script(saves, (1, last.header.task, 0), -math.inf, saved)
     part = Part(before, killed.at, killed.at, evidence=segment_of(folder / TRACES).folders)
     left = segment_of(directory / TRACES).folders
     return Parts(last, (part,), saved, True, read_links(directory), saves=saves, later=killed.later, evidence=left)

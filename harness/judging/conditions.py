@@ -109,7 +109,8 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
     """
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_by_python(case.reference)]
     found += [*_placed(case.run), *_unread(case.run), *_given_back(case), *_ended_by_hand(case.run)]
-    shares = _cut_by_worker(case.run, case.reference)
+    in_turn = any(judgement.law == _IN_TURN and judgement.status == "held" for judgement in judgements)
+    shares = _cut_by_worker(case.run, case.reference, in_turn=in_turn)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
     order = _EXAMPLES in broken and _is_order_only(case)
     apart = _shuffled_apart(case) if broken & {_EXAMPLES, _IN_TURN} else None
@@ -261,10 +262,11 @@ def shown(places: Sequence[str]) -> str:
     return first_ones(places, _SHOWN)
 
 
-def _cut_by_worker(run: RunTrace, reference: RunTrace) -> Condition | None:
+def _cut_by_worker(run: RunTrace, reference: RunTrace, *, in_turn: bool) -> Condition | None:
     """That workers have shares of their own, where the reference of a script reads that of the first worker.
 
-    At each step it has what the run has, but for the other workers' rows, none of which any two workers have.
+    At each step it has what the run has, but for the other workers' rows, none of which any two workers have; in a
+    later epoch one may have another's, if examples come again `in_turn`.
     """
     told = reference.clients[0].counters.stand_ins
     place = next((each for each in told if each.what == "TF_CONFIG"), None)
@@ -272,12 +274,23 @@ def _cut_by_worker(run: RunTrace, reference: RunTrace) -> Condition | None:
     if place is None or not given or any(each.others != each.rows - each.own or not each.others for each in given):
         return None
     rows = [set(_examples(RunTrace((client,)))) for client in run.clients]
-    if len(rows) < 2 or not all(rows) or len(set().union(*rows)) < sum(map(len, rows)):
+    if len(rows) < 2 or not all(rows):
+        return None
+    if len(set().union(*rows)) < sum(map(len, rows)) and not (in_turn and _apart_at_each_step(run)):
         return None
     text = (
         f"that each worker reads examples of its own, by its number ({place.where}); whether they are all is not judged"
     )
     return Condition(OWN_SHARES, text)
+
+
+def _apart_at_each_step(run: RunTrace) -> bool:
+    """Whether no two workers have an example in the same step."""
+    found: dict[int, Counter[int]] = {}
+    for client in run.clients:
+        for step in client.steps:
+            found.setdefault(step.index, Counter()).update(set(rows_of(step.seen)) if step.seen else ())
+    return all(max(each.values(), default=0) < 2 for each in found.values())
 
 
 def _shuffled_apart(case: Case) -> Condition | None:
@@ -292,6 +305,7 @@ def _shuffled_apart(case: Case) -> Condition | None:
         pipeline.distributed == "function" or any(made.kind == "Shard" for made in pipeline.made)
         for pipeline in run.pipelines
     )
+    by_hand |= all(pipeline.distributed is None for pipeline in run.pipelines)
     seen = case.run.examples_are_seen and case.reference.examples_are_seen
     cause = cause_of(case) if seen and not by_hand else None
     if cause is None or cause.cause != SHUFFLED:
@@ -311,7 +325,7 @@ def _is_order_only(case: Case) -> bool:
     """
     if case.run.examples_are_seen and case.reference.examples_are_seen:
         return _examples(case.run) == _examples(case.reference)
-    if case.interruption is not None and any(client.counters.dataset_orders for client in case.run.clients):
+    if case.interruption is not None and any(client.counters.drawn_apart for client in case.run.clients):
         return _reported(case.run) == _reported(case.reference)
     cause = cause_of(case)
     return cause is not None and cause.cause == SHUFFLED_SHARD

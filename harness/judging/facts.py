@@ -7,8 +7,10 @@ from typing import Any, Literal, TypeVar
 
 from harness.evidence.observed import OBSERVABLES
 from harness.judging.conditions import OWN, OWN_STATISTICS, Condition, by_proof, given
+from harness.judging.culprit.kinds import NUMBER
 from harness.judging.culprit.protocol import Culprit, Looked
 from harness.judging.environments import Environments
+from harness.judging.explain.divided_by_own_number import OWN_NUMBER
 from harness.judging.explain.not_broadcast import BEGUN_APART
 from harness.judging.explain.protocol import Attempt, Explanation
 from harness.judging.explain.set_by_each_worker import SET_BY_EACH
@@ -133,6 +135,8 @@ class Facts:
         changed = None if looked.culprit is None else looked.culprit.assigned
         if between and changed is not None and changed not in {finding.variable for finding in self.findings}:
             looked = replace(looked, culprit=None, why_not="what is wrong was set between steps")
+        if rule == OWN_NUMBER:
+            looked = _without_number(looked)
         begun = looked.culprit is not None and looked.culprit.op == "ReadVariableOp"
         denied = begun and rule not in (None, BEGUN_APART)
         return replace(self, explanation=None if denied else self.explanation, looked=looked)
@@ -232,3 +236,12 @@ def when(finding: Finding) -> tuple[bool, int, int, bool]:
 def _by_its_rest(law: Judgement) -> Judgement:
     """A law for whose unseen variables a proof speaks: it holds if any others were judged."""
     return replace(law, unseen=(), status="held" if len(law.unseen) < law.moved else law.status)
+
+
+def _without_number(looked: Looked) -> Looked:
+    """The number of replicas in a quotient is right where the rule has found the shares that the replicas have."""
+    if looked.culprit is None or looked.kind is not NUMBER:
+        return looked
+    return replace(
+        looked, culprit=replace(looked.culprit, relation="each replica divides by a number of its own", kind=None)
+    )

@@ -165,8 +165,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     recorded = recorder.recorded_variables()
     placed = placement_of(strategy, recorded, task_name()) if case.on_device else None
     done = work.counted(recorded)
-    in_functions = 0 if program.fixed_draws else in_data.times
-    draws = {"unseeded": drawn.times, "dataset_draws": in_functions, "dataset_orders": in_data.orders}
+    draws = {"unseeded": drawn.times, **in_data.counted(program)}
     told: dict[str, Any] = {"scheduled": closures.count, "retried": closures.retried, "counted": tuple(counted)}
     recorder.close(**told, **draws, work=done, placement=placed)
     return {"observed": recorder.observed, "replicas": strategy.num_replicas_in_sync}
@@ -373,7 +372,7 @@ def bound_threads(threads: int | None) -> None:
 
 
 def seed_everything(seed: int, client: int = 0) -> None:
-    """Give TensorFlow and both Kerases the same seeds in every process, and Python and NumPy those of a client.
+    """Give TensorFlow the same seed in every process, and Python, NumPy and both Kerases those of a client.
 
     Nobody seeds the workers of a cluster alike: files that each of them shuffles by `random` are in another order each.
     What TensorFlow draws without a seed is moved where it is drawn, by `own_shuffles`.
@@ -387,15 +386,15 @@ def seed_everything(seed: int, client: int = 0) -> None:
     import numpy as np
     import tensorflow as tf
 
-    tf.random.set_seed(seed)
+    own = (seed + _BETWEEN_CLIENTS * client) % 2**32
+    random.seed(own)
+    np.random.seed(own)
     for name in ("keras", "tf_keras"):
         if name in sys.modules:
-            sys.modules[name].utils.set_random_seed(seed)
+            sys.modules[name].utils.set_random_seed(own)
     if "tf_keras" in sys.modules:
-        mend_seeds(sys.modules["tf_keras"], seed)
-    # Last, since the Kerases seed them too.
-    random.seed(seed + _BETWEEN_CLIENTS * client)
-    np.random.seed((seed + _BETWEEN_CLIENTS * client) % 2**32)
+        mend_seeds(sys.modules["tf_keras"], own)
+    tf.random.set_seed(seed)  # last, since the Kerases set it too
 
 
 def check_shape(strategy: Any, case: StrategyCase) -> None:

@@ -16,6 +16,7 @@ from harness.recording.patches import patched
 from harness.recording.random_operations import random_operations
 
 if TYPE_CHECKING:
+    from harness.subject.program import Program
     from harness.subject.strategies import StrategyCase
 
 
@@ -28,15 +29,30 @@ class UnseededDraws:
 
 @dataclass
 class DatasetDraws:
-    """What the program's datasets draw.
+    """What is drawn in the program's datasets, and outside of replicas without a seed.
 
     Attributes:
-        times: operations that draw in their functions.
-        orders: datasets without a seed, where they draw other numbers than in the reference.
+        times: operations that draw in functions of datasets.
+        orders: datasets and operations without a seed, where they draw other numbers than in the reference.
+        numpy: the state of NumPy's own generator before the program, where that is another one than in the reference;
+            None once the program has seeded it.
     """
 
     times: int = 0
     orders: int = 0
+    numpy: Any = None
+
+    def counted(self, program: Program) -> dict[str, int]:
+        """As `Counters` has it. What NumPy's own generator drew counts once; draws that are fixed count nothing."""
+        apart = self.orders + (self.numpy is not None and self.numpy != _state_of_numpy())
+        return {"dataset_draws": 0 if program.fixed_draws else self.times, "drawn_apart": apart}
+
+
+def _state_of_numpy() -> tuple[bytes, int]:
+    import numpy as np
+
+    _, keys, place, *_ = np.random.get_state()
+    return np.asarray(keys).tobytes(), int(place)
 
 
 @contextlib.contextmanager
@@ -95,11 +111,22 @@ def own_draws(case: StrategyCase, client: int, started: int) -> Iterator[Dataset
     Yields:
         a count of what datasets draw.
     """
-    if case.family.draws_apart or started:
-        with own_shuffles(client, client + len(case.clients) * started) as drawn:
-            yield drawn
-    else:
+    import numpy as np
+
+    if not case.family.draws_apart and not started:
         yield DatasetDraws()
+        return
+
+    def noted(seed: Callable[..., None]) -> Callable[..., None]:
+        def own_seed(*args: Any) -> None:
+            drawn.numpy = None
+            seed(*args)
+
+        return own_seed
+
+    with own_shuffles(client, client + len(case.clients) * started) as drawn, patched(np.random, "seed", noted):
+        drawn.numpy = _state_of_numpy() if client else None
+        yield drawn
 
 
 @contextlib.contextmanager
@@ -141,6 +168,7 @@ def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
             if op_seed is not None or second is None:
                 return first, second
             own, more = (_shuffles(), offset) if tracing.function else (_on_host(), outside)
+            drawn.orders += own and more > 0
             return (first, second + more) if own else (first, second)
 
         return own_get_seed

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from harness.relations.proof import Proof, SourcePlace, Suspect, Under
 from harness.relations.protocol import World
 from harness.relations.terms import Scaled, Terms
 from harness.relations.walker import WalkedGraph, walk
+from simulator.agent.places import source_at
 
 _SINGLE = Fraction(1)
 # What a program does around its function and is never looked at.
@@ -467,7 +467,7 @@ def _place(traced: StepGraph, caller: int | None, op: str) -> SourcePlace | None
     frame = traced.frames[caller]
     path = Path(frame.file)
     shown = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-    return SourcePlace(shown, frame.line, linecache.getline(frame.file, frame.line).strip(), op)
+    return SourcePlace(shown, frame.line, source_at(frame.file, frame.line), op)
 
 
 def _suspects(

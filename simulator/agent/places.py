@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 
 _CELL = re.compile(r"(?P<notebook>.+), cell (?P<number>\d+)")
@@ -28,3 +29,9 @@ def file_and_line(text: str) -> tuple[str, int] | None:
     """The two of a `place`; None where the text is none."""
     found = _PLACE.fullmatch(text)
     return None if found is None else (found["file"], int(found["line"]))
+
+
+def source_at(file: str, line: int) -> str:
+    """The text of a line as its file has it now, also where another one of that name was read before."""
+    linecache.checkcache(file)
+    return linecache.getline(file, line).strip()

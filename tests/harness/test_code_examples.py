@@ -1,7 +1,13 @@
-"""The programs that `lockstep explain` shows: wrong ones are found under their codes, right ones are consistent."""
+"""The programs that `lockstep explain` shows: wrong ones are found under their codes, right ones are consistent.
+
+What is said of each wrong one is in `golden/`, but for numbers that follow from rounding. `LOCKSTEP_GOLDEN=write` makes
+it anew; read the difference before you commit it.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +16,7 @@ from harness import verify
 from harness.cli.explain import explain
 from harness.judging.diagnostics.codes import all_codes
 from harness.judging.diagnostics.examples import all_examples
+from harness.judging.diagnostics.text import text_of
 
 _WITHOUT = (
     "corrupted_by_fault",  # a fault of the plan changes a number, and the program is right
@@ -18,6 +25,9 @@ _WITHOUT = (
 )
 _NOT_FINITE = "local_overflow_decision"
 """Of its right program nothing can be judged at the step whose gradients overflow."""
+_GOLDEN = Path(__file__).with_name("golden")
+_ROUNDED = re.compile(r"-?\d+\.\d+(e[-+]?\d+)?|-?\d+e[-+]?\d+|\d{5,}")
+"""Numbers that another processor may round otherwise, or count in units in the last place."""
 
 
 def test_each_mistake_has_an_example_or_is_known_to_have_none() -> None:
@@ -59,3 +69,13 @@ def test_an_example_is_what_it_is_said_to_be(
     assert verdict.outcome == "inconsistent"
     why, diagnostic = verdict.explanation, verdict.to_json()["diagnostic"]
     assert code in (diagnostic["code"], None if why is None else why.cause), str(verdict)
+    said = _ROUNDED.sub("#", text_of(verdict).replace(str(tmp_path), "...")) + "\n"
+    golden = _GOLDEN / f"{code}.txt"
+    if os.environ.get("LOCKSTEP_GOLDEN") == "write":
+        golden.write_text(said)
+    assert said.split() == golden.read_text().split()  # lines end where the path of this run has them end
+
+
+def test_what_is_said_is_of_an_example() -> None:
+    """None is left of a code that has gone."""
+    assert {file.stem for file in _GOLDEN.iterdir()} == {*all_examples()}

@@ -68,7 +68,6 @@ def test_a_mistake_is_shown_as_a_compiler_shows_it() -> None:
     assert text_of(_wrong(conditions=(Condition(ORDER, "the run's own order"),)), 100) == (
         "error[loss_times_replicas]: the loss is too large by the number of replicas or workers\n"
         " --> train.py:3 (train.py:train under mirrored-2)\n"
-        "  |\n"
         "3 | loss = tf.reduce_mean(losses(y, model(x)))\n"
         "  |        ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^ each replica's mean is over its own 2 of 4 examples\n"
         '4 | return strategy.reduce("SUM", loss, axis=None)\n'
@@ -203,13 +202,13 @@ def test_a_long_line_is_shown_as_far_as_it_fits() -> None:
     source = f"{'x' * 200} = tf.reduce_mean(losses) + {'y' * 200}"
     label = Label("train.py", 3, source, 203, 225, "a mean")
     found = Diagnostic("error", "code", "wrong", "p", "s", label=label)
-    shown, marks = diagnostic_text(found, 60).splitlines()[3:5]
+    shown, marks = diagnostic_text(found, 60).splitlines()[2:4]
     assert shown.startswith("3 | …")
     assert shown.endswith("…")
     assert all(len(line) <= 60 for line in (shown, marks))
     assert shown[marks.index("^") :].startswith("tf.reduce_mean(losses)")
     wide = Label("train.py", 3, 'x = "日本"; y = f(x)', 14, 18, "")
-    shown, marks = diagnostic_text(msgspec.structs.replace(found, label=wide), 60).splitlines()[3:5]
+    shown, marks = diagnostic_text(msgspec.structs.replace(found, label=wide), 60).splitlines()[2:4]
     assert marks == f"  | {' ' * 16}^^^^"
     whole = Label("train.py", 3, "x = f(x)", 0, 8, "")
     for width in range(12, 20):  # of which one leaves no column beside the marks

@@ -363,10 +363,41 @@ def test_an_order_that_is_drawn_again_after_a_restart_is_a_condition(
     orders: int, again: bool, ids: tuple[int, ...], held: bool
 ) -> None:
     """Of reported examples: if the data has no seed, and each comes as often as on one device."""
-    run = RunTrace((client(step(1, examples=(ids,)), dataset_orders=orders),))
+    run = RunTrace((client(step(1, examples=(ids,)), drawn_apart=orders),))
     truth = RunTrace((client(step(1, examples=((1, 2),))),))
     before = Interruption(1, run, 1, False, truth, "mirrored-2") if again else None
     case = Case(run, truth, ExactTolerance(), interruption=before)
     (law,), found = conditions_of(case, [Judgement("examples_match_reference", "broken", compared=1)])
     assert (law.status == "held") == held
     assert [each.code for each in found] == (["order_of_examples"] if held else [])
+
+
+@pytest.mark.parametrize(
+    ("orders", "turns", "held"),
+    [
+        ([[(1, 2), (3, 4)], [(1, 3), (2, 4)]], "held", True),  # another order in each epoch, for all of them alike
+        ([[(1, 2), (3, 4)], [(1, 3), (2, 4)]], "broken", False),
+        ([[(1, 2), (3, 4)], [(1, 2), (3, 4)]], "broken", True),  # each has its own
+        ([[(1, 2), (3, 1)], [(1, 3), (2, 4)]], "held", False),  # one is given to both
+    ],
+)
+def test_shares_of_another_order_in_each_epoch_are_a_condition(
+    orders: list[list[tuple[int, ...]]], turns: Any, held: bool
+) -> None:
+    """Where a script takes the share of its worker by itself, and one device reads that of the first."""
+    workers = [[(index, each[k]) for index, each in enumerate(orders, 1)] for k in range(2)]
+
+    def trace(rows: list[tuple[int, tuple[int, ...]]], **counters: Any) -> RunTrace:
+        given = GivenSeen(4, 2, 2)
+        steps = [
+            step(index, seen=Seen(index=index, at=0.0, examples=(ids,), given=given if counters else None))
+            for index, ids in rows
+        ]
+        return RunTrace((client(*steps, **counters),))
+
+    run = merge([each.clients[0] for each in map(trace, workers)])
+    told = (StandIn("TF_CONFIG", "train.py:3", "2 workers, of which this is the first"),)
+    case = Case(run, trace(workers[0], stand_ins=told), ExactTolerance())
+    laws = [Judgement("rows_whole", "broken", compared=1), Judgement("examples_in_turn", turns, compared=1)]
+    found = conditions_of(case, laws)[1]
+    assert [each.code for each in found] == (["own_shares"] if held else [])

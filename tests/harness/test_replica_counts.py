@@ -53,4 +53,5 @@ def test_a_mean_over_calls_is_that_of_one_device(wrong: bool) -> None:
     """At each step of an epoch; a loss of which each replica has a part is told to be one."""
     verdict = verify(Program.of(functools.partial(_fit, wrong=wrong)), "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == ("inconsistent" if wrong else "consistent"), str(verdict)
-    assert {each.law for each in verdict.findings} == ({"loss_matches_reference"} if wrong else set())
+    laws = {"loss_matches_reference", "metrics_match_reference"} if wrong else set()
+    assert {each.law for each in verdict.findings} == laws

@@ -225,6 +225,8 @@ def test_logs_are_no_checkpoints(tmp_path: Path) -> None:
     assert again.saved == ("/there/ckpt-1",)
     assert again.saves is not None
     assert [event.path for event in again.saves.events] == ["/there/ckpt-1", "/there/ckpt-0"]
+    note_saves(tmp_path / TRACES, None, tmp_path / "nothing", journal)  # it saves first where it was started again
+    assert read_parts(tmp_path).saved == ()
 
 
 def test_what_a_process_finds_is_noted(tmp_path: Path) -> None:

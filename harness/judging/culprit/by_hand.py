@@ -6,7 +6,6 @@ that bound them, and into the functions that were called there.
 
 from __future__ import annotations
 
-import linecache
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ from harness.evidence.watched_step import Frame
 from harness.judging.culprit.parts_by_hand import RIGHT, WRONG, Meaning, meant
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.statements import Statement, statement_at
+from simulator.agent.places import source_at
 
 _WITHIN = ("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>")
 """Functions that stand within a statement of another one, whose names they read."""
@@ -245,7 +245,7 @@ class _ByHand:
         return Culprit(
             file=_shown(frame.file),
             line=frame.line,
-            source=linecache.getline(frame.file, frame.line).strip(),
+            source=source_at(frame.file, frame.line),
             op=bound.name if bound.kind == ENTRY else "Python",
             layer=None,
             relation=relation,

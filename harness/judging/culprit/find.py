@@ -85,7 +85,7 @@ def find_culprit(
     first = align(clients, reference, noisy, turns=1, asked=asked)
     found = first_broken(first, wrong, on_read=not consistent)
     if found is not None and not _begins(first.op(found.node)):
-        return told(first, found)
+        return _told(first, found)
     found = first_broken(aligned, wrong, on_read=not consistent)
     if found is None and (shared := _changed_by_each(aligned)) is not None:
         return told(aligned, WrongOperation(shared, Mode.UNRELATED))
@@ -101,6 +101,13 @@ def find_culprit(
     # What a variable begins the first step with was given to it where it was made.
     if op.type == "ReadVariableOp" and reference.step > 1:
         return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
+    return _told(aligned, found)
+
+
+def _told(aligned: Alignment, found: WrongOperation) -> Culprit | NoCulprit:
+    """What is told of it; nothing where others than the first replica have something wrong, which nobody looks at."""
+    if isinstance(aligned, WholesAlignment) and found.node not in aligned.truths and aligned.is_sum(found.node):
+        return NoCulprit("what differs first is added up of what each replica has for itself, and is wrong on another")
     return told(aligned, found)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import linecache
 from collections.abc import Sequence
 
 from harness.evidence.averages import Average
@@ -11,7 +10,7 @@ from harness.evidence.pipelines import Pipeline
 from harness.evidence.trace import DrawSeen, MeanSeen
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.laws.protocol import Finding
-from simulator.agent.places import file_and_line
+from simulator.agent.places import file_and_line, source_at
 
 
 def pipeline_culprit(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: str, step: int) -> Culprit | NoCulprit:
@@ -34,7 +33,7 @@ def pipeline_culprit(pipelines: Sequence[Pipeline], kinds: Sequence[str], said: 
         return NoCulprit(f"it may be made at any of these lines of input pipelines: {lines}")
     (((where, kind), pipeline),) = found.items()
     file, line = file_and_line(where) or (where, 0)
-    source = linecache.getline(file, line).strip()
+    source = source_at(file, line)
     by_line = itertools.groupby(reversed(pipeline.made), key=lambda each: each.line)
     made = tuple(f"{', '.join(each.kind for each in there)} at {place}" for place, there in by_line)
     expected = f"given to the strategy at {pipeline.line}" if pipeline.distributed else f"iterated at {pipeline.line}"
@@ -54,7 +53,7 @@ def _line(pipeline: Pipeline, kinds: Sequence[str]) -> tuple[str, str]:
 def average_culprit(average: Average) -> Culprit:
     """What there is to say of a line that gives the batch of one replica."""
     file, line = file_and_line(average.line) or (average.line, 0)
-    source = linecache.getline(file, line).strip()
+    source = source_at(file, line)
     found = f"the global batch is said to have {average.batch} examples, which is what one replica, or worker, has"
     expected = "expected as many as all have together"
     return Culprit(file, line, source, "compute_average_loss", None, found, expected, (), average.step)
@@ -66,9 +65,7 @@ def layout_culprit(where: str, step: int) -> Culprit | None:
         return None
     file, line = found
     said = "the devices are given different copies of one tensor"
-    return Culprit(
-        file, line, linecache.getline(file, line).strip(), "pack", None, said, "expected equal ones", (), step
-    )
+    return Culprit(file, line, source_at(file, line), "pack", None, said, "expected equal ones", (), step)
 
 
 def closure_culprit(where: str) -> Culprit | None:
@@ -77,9 +74,7 @@ def closure_culprit(where: str) -> Culprit | None:
         return None
     file, line = found
     said = "nobody waits for this closure before the program reports"
-    return Culprit(
-        file, line, linecache.getline(file, line).strip(), "schedule", None, said, "expected a join or fetch", (), 1
-    )
+    return Culprit(file, line, source_at(file, line), "schedule", None, said, "expected a join or fetch", (), 1)
 
 
 _EXPECTED = {
@@ -99,7 +94,7 @@ def draw_culprit(draw: DrawSeen, step: int) -> Culprit | None:
     if (found := file_and_line(draw.where)) is None:
         return None
     file, line = found
-    source = linecache.getline(file, line).strip()
+    source = source_at(file, line)
     return Culprit(file, line, source, draw.operation, None, draw.text, _EXPECTED[draw.kind], (), step)
 
 
@@ -112,6 +107,6 @@ def mean_culprit(mean: MeanSeen, found: Finding) -> Culprit | None:
     """
     if (line := file_and_line(mean.where)) is None or found.observed is None or found.expected is None:
         return None
-    source = linecache.getline(*line).strip()
+    source = source_at(*line)
     said = f"the mean of what the replicas add here is {found.observed:.6g}"
     return Culprit(*line, source, "update_state", None, said, f"expected {found.expected:.6g}", (), found.step or 1)

@@ -40,8 +40,8 @@ _VARIABLES = ("ReadVariableOp", "ResourceGather", "VariableV2")
 ADDITIONS = ("Add", "AddV2", "AddN", "Sub", "BiasAdd")
 _MEANS = ("Mean",)
 _OF_WHOLE_LOSS = (
-    "each replica has the whole loss, of which all gradients are added up over the replicas, so that they come out as "
-    "often as there are replicas"
+    "each replica has the whole loss, whose gradients are added up over the replicas: they come out as often as there "
+    "are replicas"
 )
 _DEVIATIONS = ("reduce_variance", "reduce_std")
 """Scopes of functions of TensorFlow's that begin with a mean."""
@@ -157,10 +157,7 @@ def _reduced(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | Non
         return BRANCH, f"of {count} replicas only {who} came here: each takes a branch by what it has alone"
     relations = _entering(aligned, node)
     if Relation(REPLICATED) in relations and aligned.sides[node.client].is_within_gradient(op):
-        return LOSS, (
-            "each replica has the whole loss; the gradient of a reduction in it adds up over the replicas, so that it "
-            "comes out as often as there are replicas"
-        )
+        return LOSS, _OF_WHOLE_LOSS
     if Relation(REPLICATED) in relations:
         return TWICE, (
             "it adds up over the replicas what is the same in each of them already, so that it comes out as often as "
@@ -231,9 +228,9 @@ def _given_otherwise(scene: _Scene) -> str | None:
 
 
 def adds_to_one_copy(aligned: Alignment, op: Op) -> bool:
-    """Whether a replica adds to a variable, or takes from it, of which there is one copy for all."""
+    """Whether a replica adds to a variable, or takes from it, of which there is one copy for all of a process."""
     variable = aligned.variables.get(op.variable) if op.zone == REPLICA and op.type in _ADDING else None
-    return variable is not None and variable.kind == "plain"
+    return variable is not None and variable.kind == "plain" and aligned.replicas > len(aligned.sides)
 
 
 def _shared(scene: _Scene) -> str | None:
@@ -246,7 +243,7 @@ def _shared(scene: _Scene) -> str | None:
     if variable is None or variable.kind != "plain" or scene.value is None:
         return None
     right = [np.array_equal(part, scene.value) for part in scene.parts]
-    if all(right) or not any(right):
+    if all(right) or not any(right) or len(right) == len(scene.aligned.sides):  # each in a process of its own
         return None
     return (
         f"variable {variable.name!r} has one copy, which all replicas change: one reads what another has made of it "

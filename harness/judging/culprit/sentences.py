@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import Reduction, reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
 from harness.judging.culprit.walk import WrongOperation, is_extreme
-from simulator.agent.places import place
+from simulator.agent.places import place, source_at
 
 if TYPE_CHECKING:
     import numpy as np
@@ -85,7 +84,7 @@ def _shown(frame: Frame | None) -> str:
 
 
 def _source(frame: Frame | None) -> str:
-    return "" if frame is None else linecache.getline(frame.file, frame.line).strip()
+    return "" if frame is None else source_at(frame.file, frame.line)
 
 
 def _scope(op: Op) -> str | None:

@@ -53,6 +53,27 @@ class WholesAlignment(Alignment):
             return False
         return made.zone == REPLICA or _is_longer(self.reference, truth, self.sides[client], tensor)
 
+    def is_sum(self, node: OperationNode) -> bool:
+        """Whether an operation gives the sum of what it is given, so that it is not what makes a sum wrong."""
+        import numpy as np
+
+        op, made = self.op(node), _first_value(self.sides[node.client], self.op(node).outputs)
+        if made is None:
+            return False
+        own = [(self.sides[node.client], tensor) for tensor in op.inputs]
+        if op.type.startswith("Collective"):  # of which each device has one, with its own part
+            own = [
+                (side, each.inputs[0])
+                for side in self.sides
+                for each in side.watched.ops
+                if each.type == op.type and np.array_equal(made, _first_value(side, each.outputs))
+            ]
+        given = [_first_value(side, (tensor,)) for side, tensor in own]
+        if len(given) < 2 or any(each is None or each.shape != made.shape for each in given):
+            return False
+        total = np.sum([each.astype(np.float64) for each in given if each is not None], axis=0)
+        return bool(np.allclose(total, made.astype(np.float64), rtol=1e-3, atol=1e-30))
+
     @cached_property
     def _of_examples(self) -> set[int]:
         """The tensors of the first replica that depend on its rows, which the reference has several times."""
@@ -73,6 +94,12 @@ class WholesAlignment(Alignment):
         theirs = self.reference.by_number[number]
         pairs = [*zip(theirs.inputs, op.inputs, strict=False), *zip(theirs.outputs, op.outputs, strict=False)]
         return any(_is_longer(self.reference, one, side, other) for one, other in pairs if one and other)
+
+
+def _first_value(side: ClientStep, tensors: Sequence[int]) -> Any:
+    """What the first of these held when it was computed first; None if that is not known."""
+    taken = side.taken(tensors[0]) if tensors else []
+    return taken[0].array.numpy() if taken else None
 
 
 def _first(watched: WatchedStep) -> WatchedStep:

@@ -39,12 +39,10 @@ def _lines(found: Diagnostic, width: int, paint: Paint) -> Iterator[str]:
     labels = [each for each in (found.label, *found.others) if each is not None]
     gutter = len(str(max((each.line for each in labels), default=0)))
     yield f"{' ' * gutter}{paint('place', '-->')} {found.where}"
-    for number, label in enumerate(
-        sorted(labels, key=lambda each: (each.file != labels[0].file, each.file, each.line))
-    ):
+    for label in sorted(labels, key=lambda each: (each.file != labels[0].file, each.file, each.line)):
         if found.label is not None and label.file != found.label.file:
             yield f"{' ' * gutter}{paint('place', '::>')} {label.where}"
-        yield from _shown(label, gutter, width, paint, first=label is found.label, above=number == 0)
+        yield from _shown(label, gutter, width, paint, first=label is found.label)
     for fact in found.facts:
         yield from wrapped(f"{' ' * gutter} = ", fact, width, paint, "aside")
     for note in found.notes:
@@ -53,22 +51,22 @@ def _lines(found: Diagnostic, width: int, paint: Paint) -> Iterator[str]:
         yield from wrapped("help: ", found.help, width, paint, "help")
 
 
-def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool, above: bool) -> Iterator[str]:
-    """The line of source, and below it what is meant and what is said of that."""
+def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool) -> Iterator[str]:
+    """The line of source, and below it what is meant and what is said of that, in as few lines as can be."""
     bar = f"{' ' * gutter} {paint('place', '|')}"
     shown, begin, end = _window(label, width - gutter - 3)
-    if above:
-        yield bar
     yield f"{paint('place', f'{label.line:>{gutter}} |')} {shown}"
     before, marks = _cells(shown[:begin]), ("^" if first else "-") * max(1, _cells(shown[begin:end]))
+    below = textwrap.wrap(label.text, width - gutter - 4, break_long_words=False)
     room = width - gutter - 4 - before - len(marks)
     if label.text and room >= min(len(label.text), _BESIDE_MIN):
-        said = textwrap.wrap(label.text, room, break_long_words=False) or [""]
-        yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)} {said[0]}".rstrip()
-        yield from (f"{bar} {' ' * (before + len(marks))} {line}" for line in said[1:])
-        return
+        beside = textwrap.wrap(label.text, room, break_long_words=False) or [""]
+        if len(beside) <= 1 + len(below):
+            yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)} {beside[0]}".rstrip()
+            yield from (f"{bar} {' ' * (before + len(marks))} {line}" for line in beside[1:])
+            return
     yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)}"
-    yield from (f"{bar} {line}" for line in textwrap.wrap(label.text, width - gutter - 4, break_long_words=False))
+    yield from (f"{bar} {line}" for line in below)
 
 
 def _window(label: Label, width: int) -> tuple[str, int, int]:

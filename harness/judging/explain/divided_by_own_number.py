@@ -11,7 +11,7 @@ from harness.judging.explain._weights import reweighted, uneven
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import joined
 
-_ID = "divided_by_own_number"
+OWN_NUMBER = "divided_by_own_number"
 _CURE = (
     "Such a number is how many tokens or positions are no padding, the sum of sample weights, or a mean or variance of "
     "a batch. Divide by that of the global batch: sum what it is made of over all replicas first, "
@@ -55,7 +55,7 @@ def _attempt(view: CaseView) -> Attempt | None:
         checks += reweighted(view, "loss", step, shares, whole > 1)
     said = joined([f"{100 * share:.3g} %" for share in shares])
     return judged(
-        _ID,
+        OWN_NUMBER,
         f"At step {step} what the replicas contributed to the gradients gives the reference's values, all of them, "
         f"when the replicas have the shares {said}; they were {'averaged' if whole > 1 else 'summed'} with equal "
         "weights. So each divided by a number of its own, such as its tokens.",
@@ -63,4 +63,4 @@ def _attempt(view: CaseView) -> Attempt | None:
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 36, _attempts, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(OWN_NUMBER, 36, _attempts, cure=_CURE),)

@@ -27,7 +27,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if found.first > found.begin:
         said = (
             f"{found.where}, and after its first step it has the values of the reference's step {found.begin}, not "
-            f"{found.first}{_sample(found)}: variables are fresh. {found.found.kept}."
+            f"{found.first}{_sample(found)}: variables are fresh; {found.found.kept}."
         )
         yield judged(_ID, said, _as_in_step_1(found))
     elif not any(view.wrong(what, found.first) for what in ("loss", "variables")) and not restored(found):
@@ -36,7 +36,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
         yield evident(
             _ID,
             f"Killed after step {lost}, the run recorded all {found.found.recorded} {steps} again, from the "
-            f"reference's values of step {found.begin} on{_sample(found)}: the work of {lost} steps was lost. {kept}.",
+            f"reference's values of step {found.begin} on{_sample(found)}: the work of {lost} steps was lost; {kept}.",
         )
 
 

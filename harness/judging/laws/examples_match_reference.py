@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from harness.evidence.witness_values import rows_of
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 from harness.judging.wording import joined
 from harness.ledger import Aligned, Differences, Ledger, aligned
@@ -11,6 +12,24 @@ from harness.ledger import Aligned, Differences, Ledger, aligned
 _SHOWN_MAX = 8
 _PLACES_MAX = 4
 _SEEN = "; ids number the examples in the order of one device"
+
+
+def _have_wholes(case: Case) -> bool:
+    """Whether replicas of several clients are each given all that one device is given, by a program without a data set.
+
+    It may take the replica's part of it by itself. Of a data set it is a mistake that each worker reads everything.
+    """
+    run, reference = case.run, case.reference.clients[0].steps
+    if not run.examples_are_seen or len(run.clients) < 2 or any(each.counters.pipelines for each in run.clients):
+        return False
+    truth = {step.index: rows_of(step.seen) for step in reference if step.seen is not None and step.seen.examples}
+    parts = [
+        (step.index, part)
+        for client in run.clients
+        for step in client.steps
+        for part in (() if step.seen is None else step.seen.examples or ())
+    ]
+    return bool(parts) and all(list(part) == truth.get(index) for index, part in parts)
 
 
 class _ExamplesMatchReference(Law):
@@ -28,6 +47,8 @@ class _ExamplesMatchReference(Law):
         if both.run.silent:
             ours, silent = ", ".join(both.run.clients), ", ".join(both.run.silent)
             return not_judged(self.id, f"only {ours} recorded examples, not {silent}")
+        if _have_wholes(case):
+            return not_judged(self.id, "each replica is given the whole batch, and no data set")
         compared = len(both.epochs) if both.asynchronous else len(both.common)
         what = _SEEN if case.reference.clients[0].steps and case.reference.examples_are_seen else ""
         return judged(self.id, compared, tuple(self._findings(both, what)))

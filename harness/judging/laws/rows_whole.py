@@ -35,7 +35,8 @@ class _RowsWhole(Law):
         total = client.counters.all_examples or GivenSeen(0, 0, 0)
         findings = [*self._mixed(total.mixes), *(finding for step in known for finding in self._of_size(step))]
         # What a worker draws, once for all epochs or by the harness's seed, one device draws otherwise.
-        drawn = any(client.counters.unseeded or client.counters.dataset_draws for client in case.run.clients)
+        counted = [client.counters for client in case.run.clients]
+        drawn = any(each.unseeded or each.dataset_draws or each.drawn_apart for each in counted)
         if total.changed and not drawn and not total.mixes:
             number = "1 example is" if total.changed == 1 else f"{total.changed} examples are"
             text = f"{number} one device's but for a part, such as a weight, and the same each time that it comes"

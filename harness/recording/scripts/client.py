@@ -268,7 +268,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         which = "MultiWorkerMirroredStrategy" if alone else "Strategy"
         raise BuildsNoStrategy(f"{program.name} has built no strategy{alone}; build a tf.distribute.{which}")
     done, placed = session.work.counted([]), session.placement()
-    draws = {"unseeded": drawn.times, "dataset_draws": 0 if program.fixed_draws else session.in_data.times}
+    draws = {"unseeded": drawn.times, **session.in_data.counted(program)}
     recorder.close(**draws, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
     return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
 
