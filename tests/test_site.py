@@ -1,4 +1,4 @@
-"""The site: its pages stand where links lead, and each law, rule, cause, fault and strategy has its words on one."""
+"""The site: its pages stand where links lead, and each law, code, fault and strategy has its words on one."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.judging.explain import all_rules
-from harness.judging.explain.causes import all_causes
 from harness.judging.laws import all_laws
 from harness.subject.strategies import all_kinds as all_strategies
 from simulator.faults.kinds import all_kinds as all_faults
-from tools.making_site import meanings, reference, said, staging
+from tools.making_site import meanings, reference, staging
+from tools.making_site.codes import shown_codes
 from tools.making_site.navigation import NAVIGATION
 
 ROOT = Path(__file__).parent.parent
 KNOWN = {
     "laws": [law.id for law in all_laws()],
-    "rules": [rule.id for rule in all_rules()],
-    "causes": [cause.id for cause in all_causes()],
+    "codes": [code.name for code in shown_codes()],
     "faults": list(all_faults()),
     "strategies": list(all_strategies()),
 }
@@ -35,15 +33,6 @@ def test_everything_of_a_kind_is_on_its_page(name: str) -> None:
     for section in page.split("\n## ")[1:]:
         heading, _, text = section.partition("\n")
         assert re.match(r"\n*[A-Z`].{20,}\.", text), heading
-
-
-def test_the_sentences_of_a_file_are_those_that_people_read() -> None:
-    """What a rule says of a mistake is found in its file, and its docstrings are not among it."""
-    from harness.judging.explain import loss_times_replicas
-
-    found = said.sentences(loss_times_replicas)
-    assert any("tf.nn.compute_average_loss(per_example_loss" in text for text in found)
-    assert not any("(a mean per replica, then a sum)" in text for text in found)
 
 
 def test_every_page_stands_in_the_navigation_once() -> None:

@@ -118,9 +118,9 @@ def own_draws(case: StrategyCase, client: int, started: int) -> Iterator[Dataset
         return
 
     def noted(seed: Callable[..., None]) -> Callable[..., None]:
-        def own_seed(*args: Any) -> None:
+        def own_seed(*args: Any, **options: Any) -> None:
             drawn.numpy = None
-            seed(*args)
+            seed(*args, **options)
 
         return own_seed
 

@@ -1,4 +1,4 @@
-"""Pages that follow from the code: what each law, rule, cause, fault and strategy means, by its own words.
+"""Pages that follow from the code: what each law, code, fault and strategy means, by its own words.
 
 A new file of one of these folders is on its page by itself.
 """
@@ -9,21 +9,20 @@ import inspect
 import re
 from collections.abc import Iterator
 from importlib import import_module
-from pkgutil import iter_modules
 from types import ModuleType
 
-from harness.judging import explain, laws
-from harness.judging.explain import causes
+from harness.judging import laws
 from harness.subject.strategies import all_kinds as all_strategies
 from simulator.faults.kinds import all_kinds as all_faults
 from simulator.faults.protocol import Fault, fields_of
 from simulator.faults.values import UNITS
-from tools.making_site.said import opening, paragraphs, sentences
+from tools.making_site.codes import lines
+from tools.making_site.said import opening, paragraphs
 
 
 def pages() -> dict[str, str]:
     """Each page's path under `reference/` and its Markdown."""
-    made = {"laws": _laws(), "rules": _rules(), "causes": _causes(), "faults": _faults(), "strategies": _strategies()}
+    made = {"laws": _laws(), "codes": lines(), "faults": _faults(), "strategies": _strategies()}
     return {name: re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip() + "\n" for name, lines in made.items()}
 
 
@@ -48,52 +47,6 @@ def _laws() -> Iterator[str]:
             yield "\nThat it holds is enough for a verdict to be consistent, if no law is broken."
         else:
             yield "\nThat it holds is not enough for a verdict: some other law has to hold as well."
-        yield f"\nDefined in {_link(module)}."
-
-
-def _rules() -> Iterator[str]:
-    yield "# Rules"
-    yield ""
-    yield "Mistakes that a verdict can name, in the order in which they are asked: each predicts the numbers that the"
-    yield "mistake leads to, and is only named where these are the run's. What is set off is what a verdict says of"
-    yield "it, in pieces, with `…` for what is filled in."
-    of_rule = {
-        rule.id: module
-        for info in iter_modules(explain.__path__)
-        for module in [import_module(f"{explain.__name__}.{info.name}")]
-        for rule in getattr(module, "RULES", ())
-    }
-    for rule in explain.all_rules():
-        module = of_rule[rule.id]
-        yield from _opened(rule.id, module)
-        yield from _says(getattr(rule, "cure", None), module)
-        yield f"\nDefined in {_link(module)}."
-
-
-def _says(own: object, module: ModuleType) -> Iterator[str]:
-    """Its own text where a file has several rules with one each, else what is in the file."""
-    for text in [own] if isinstance(own, str) and own else sentences(module):
-        yield f"\n> {_escaped(text)}"
-
-
-def _escaped(text: str) -> str:
-    """With the code that is in backquotes as code, and everything else as plain text."""
-    pieces = " ".join(text.split()).split("`")
-    if len(pieces) % 2 == 0:
-        pieces = ["".join(pieces)]
-    plain = (re.sub(r"([*_<>\[\]\\])", r"\\\1", piece) if not at % 2 else piece for at, piece in enumerate(pieces))
-    return "`".join(plain)
-
-
-def _causes() -> Iterator[str]:
-    yield "# Causes of wrong examples"
-    yield ""
-    yield "Mistakes in an input pipeline, in the order in which they are asked. Each predicts from the reference who"
-    yield "reads what, and is named where that is what the run has read: see [the ledger](../docs/ledger.md)."
-    for cause in causes.all_causes():
-        module = import_module(f"{causes.__name__}.{cause.id}")
-        yield from _opened(cause.id, module)
-        yield from _says(None, module)
         yield f"\nDefined in {_link(module)}."
 
 

@@ -62,8 +62,7 @@ NAVIGATION: dict[str, tuple[str, ...]] = {
     ),
     "What it means": (
         "reference/laws",
-        "reference/rules",
-        "reference/causes",
+        "reference/codes",
         "reference/faults",
         "reference/strategies",
     ),
