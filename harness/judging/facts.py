@@ -138,7 +138,7 @@ class Facts:
         if rule == OWN_NUMBER:
             looked = _without_number(looked)
         begun = looked.culprit is not None and looked.culprit.op == "ReadVariableOp"
-        denied = begun and rule not in (None, BEGUN_APART)
+        denied = begun and rule not in (None, BEGUN_APART, SET_BY_EACH)
         return replace(self, explanation=None if denied else self.explanation, looked=looked)
 
     def with_proof(self: _Facts, proof: Proof) -> _Facts:

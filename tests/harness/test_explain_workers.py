@@ -17,12 +17,14 @@ from tests.harness._explaining import explained
 from tests.harness._traces import client, step
 
 
-def _case(workers: list[list[Step]], reference: list[Step], begin: list[Any] | None = None) -> Case:
-    """Workers of one replica, of which each begins with a value of `w`, if that is known."""
+def _case(
+    workers: list[list[Step]], reference: list[Step], begin: list[Any] | None = None, kind: str = "copies"
+) -> Case:
+    """Workers of one replica, of which each begins with a value of `w`, a variable of this kind, if that is known."""
     count = len(workers)
     clients = [client(*steps, task=f"worker:{k}", clients=count, replicas=count) for k, steps in enumerate(workers)]
     if begin is not None:
-        starts = [Start(0.0, (SeenVariable("w", "copies", (Array.of(value),)),)) for value in begin]
+        starts = [Start(0.0, (SeenVariable("w", kind, (Array.of(value),)),)) for value in begin]
         clients = [msgspec.structs.replace(each, start=start) for each, start in zip(clients, starts, strict=True)]
     truth = RunTrace((client(*reference),))
     return Case(merge(clients), truth, DerivedTolerance(truth, [truth]))
@@ -103,6 +105,16 @@ def test_workers_that_begin_a_resumed_part_apart_have_not_restored_the_same() ->
     assert found.rule == "restored_on_some_workers"
     assert "Before step 5 'w'[0] is 1 on worker:0 and 4 on worker:1: each worker has what it restored" in found.text
     assert "Every worker restores the same checkpoint" in found.text
+
+
+def test_a_rate_that_a_worker_sets_before_the_first_step_was_made_the_same() -> None:
+    """A scope has given it to all of them; what is made outside of one was not."""
+    for kind, rule in (("copies", "set_by_each_worker"), ("plain", "not_broadcast")):
+        rates = (np.float32(0.1), np.float32(0.05))
+        workers = [[step(1, variables={"w": rate})] for rate in rates]
+        case = _case(workers, [step(1, variables={"w": rates[0]})], [*rates], kind)
+        assert explained(case).rule == rule
+        assert "Before step 1 'w' is 0.1 on worker:0 and 0.05 on worker:1" in explained(case).text
 
 
 _MOVES = ((0.25, 0.5), (0.75, 0.125))

@@ -409,7 +409,7 @@ def _of_parts(scene: _Scene) -> bool:
 
 
 def _own_extreme(scene: _Scene) -> str | None:
-    if not is_extreme(scene.relations) or _of_parts(scene):
+    if not is_extreme(scene.relations) or _of_parts(scene) or scene.op.type in ("Const", *ARRIVED):
         return None
     which = "largest" if any(each.kind == LARGEST for each in scene.relations) else "smallest"
     return f"each replica takes the {which} of its own examples, and goes on with it as if it were that of all"
@@ -443,6 +443,8 @@ def _is_split(relations: frozenset[Relation]) -> bool:
 
 
 def _unrelated(scene: _Scene) -> str:
+    if scene.op.type in ("Const", *ARRIVED):
+        return "what comes from the program here is not what one device is given"
     what = "what it gives is in no relation to the reference's value"
     if not all(relations for relations, _, _ in scene.inputs):
         return f"{what}, and neither is all that it is computed from"

@@ -43,3 +43,11 @@ def begun_apart(view: CaseView) -> str | None:
     name, values = next(iter(begun.items()))
     more = f"; so do {len(begun) - 1} other variables differ" if len(begun) > 1 else ""
     return f"Before step {view.case.begin + 1} {apart(view, name, values)}{more}"
+
+
+def numbers_begun_apart(view: CaseView) -> bool:
+    """Whether these are single numbers, such as a rate, that a strategy has made and that workers have set since."""
+    start = view.case.run.clients[0].start
+    kinds = {} if start is None else {each.name: each.kind for each in start.variables}
+    begun = view.begun_apart
+    return bool(begun) and all(kinds.get(name) == "copies" and not values[0].ndim for name, values in begun.items())

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._view import CaseView
-from harness.judging.explain._workers import begun_apart
+from harness.judging.explain._workers import begun_apart, numbers_begun_apart
 from harness.judging.explain.protocol import Attempt, Rule
 
 BEGUN_APART = "not_broadcast"
@@ -17,7 +17,7 @@ _CURE = (
 
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
-    if not view.case.begin and (said := begun_apart(view)) is not None:
+    if not view.case.begin and not numbers_begun_apart(view) and (said := begun_apart(view)) is not None:
         yield evident(BEGUN_APART, f"{said}: each worker has made its own.")
 
 

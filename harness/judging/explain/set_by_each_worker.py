@@ -8,7 +8,7 @@ from harness.evidence.observed import is_integer
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._response import paired
 from harness.judging.explain._view import CaseView, Floats
-from harness.judging.explain._workers import apart, of_workers
+from harness.judging.explain._workers import apart, begun_apart, numbers_begun_apart, of_workers
 from harness.judging.explain.protocol import Attempt, Rule
 
 SET_BY_EACH = "set_by_each_worker"
@@ -21,6 +21,9 @@ _CURE = (
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     step = next((step for step in view.steps("variables") if view.drifted(step)), None)
     if step is None:
+        return
+    if not view.case.begin and numbers_begun_apart(view) and (said := begun_apart(view)) is not None:
+        yield evident(SET_BY_EACH, f"{said}: each worker has set it by itself, from what that worker alone sees.")
         return
     trained = set(paired(view, step).values()) if view.names("gradients", step) else None
     found = {name: of_workers(view, step, name) for name in view.drifted(step)}
