@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.parts import Parts
+from harness.evidence.pipelines import Pipeline, Transformation
 from harness.evidence.reference import Reference
 from harness.evidence.reproducibility import first_difference
 from harness.evidence.trace import (
@@ -109,11 +110,12 @@ def test_a_step_that_nobody_reported_is_a_step() -> None:
     assert all(len((each.variables or ())[0].copies) == 2 for each in run.clients[0].steps)
 
 
-def _two_workers(*, whole: Sequence[int], each_its_own: bool = False) -> tuple[RunTrace, RunTrace]:
+def _two_workers(*, whole: Sequence[int], each_its_own: bool = False, reads: bool = True) -> tuple[RunTrace, RunTrace]:
     """A reference and two workers: three batches of four examples, and at every step what all are given whole.
 
-    With `each_its_own` every worker has all four.
+    With `each_its_own` every worker has all four, of a data set that it `reads`, or from the program.
     """
+    data = (Pipeline("train.py:9", None, (Transformation("Batch", "train.py:8"),)),) if reads else ()
     batches = [range(4 * number, 4 * number + 4) for number in range(3)]
 
     def rows(batch: range, worker: int) -> tuple[int, ...]:
@@ -122,7 +124,7 @@ def _two_workers(*, whole: Sequence[int], each_its_own: bool = False) -> tuple[R
     truth = [_seen(number, examples=((*batch, *whole),)) for number, batch in enumerate(batches, start=1)]
     clients = [
         _with(
-            client(replicas=2, clients=2, task=f"worker:{worker}"),
+            client(replicas=2, clients=2, task=f"worker:{worker}", pipelines=data),
             *(_seen(number, examples=(rows(batch, worker),)) for number, batch in enumerate(batches, start=1)),
         )
         for worker in range(2)
@@ -130,13 +132,18 @@ def _two_workers(*, whole: Sequence[int], each_its_own: bool = False) -> tuple[R
     return _run(_with(client(), *truth)), _run(*clients)
 
 
-@pytest.mark.parametrize("each_its_own", [False, True])
-def test_rows_that_every_worker_has_at_every_step_are_no_examples(each_its_own: bool) -> None:
-    """They are what all are given; next to them a batch that all read is still found, and a note says how many."""
-    reference, run = _two_workers(whole=(90, 91), each_its_own=each_its_own)
+@pytest.mark.parametrize(
+    ("each_its_own", "reads", "status"), [(False, True, "held"), (True, True, "broken"), (True, False, "not_judged")]
+)
+def test_rows_that_every_worker_has_at_every_step_are_no_examples(each_its_own: bool, reads: bool, status: str) -> None:
+    """They are what all are given; next to them a batch that all read is still found, and a note says how many.
+
+    Who is given the whole batch by the program, and not by a data set, may take its rows of it.
+    """
+    reference, run = _two_workers(whole=(90, 91), each_its_own=each_its_own, reads=reads)
     found = completed([reference, run], with_examples=2)
     case = _case(found.traces[1], found.traces[0])
-    assert _by_law(case)["examples_match_reference"].status == ("broken" if each_its_own else "held")
+    assert _by_law(case)["examples_match_reference"].status == status
     assert any("given whole, the same at every step" in note for note in found.notes)
 
 
