@@ -97,9 +97,9 @@ def with_culprit(
         broken = {law.law for law in verdict.judgements if law.status == "broken"}
         if broken == {"replicas_agree"}:
             found = replace(found, relation=_DRAWN_APART, kind=STATE.code)
-        else:
+        elif verdict.consistent or case.family.on_mesh:
             found = NoCulprit("what differs first is what each replica has for itself, and that is given")
-        if broken and broken != {"replicas_agree"} and not case.family.on_mesh:
+        else:
             wholes = replace(reference, standing=Standing(case.replicas))
             found = _looked(verdict, program, case, run, wholes, **options)
     seconds = time.monotonic() - began

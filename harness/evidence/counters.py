@@ -100,7 +100,8 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
         retried: closures that were taken back from lost workers.
         unseeded: NumPy's generators without a seed.
         dataset_draws: operations that draw in functions of data sets, of a process among several workers.
-        drawn_apart: how often it drew without a seed, outside of replicas, otherwise than the reference does.
+        dataset_orders: data sets that draw without a seed, otherwise than in the reference.
+        drawn_apart: how often it drew so by NumPy's own generator, or by operations outside of a strategy's scope.
         work: what its replicas did.
         coarsest: of a reference with noise, the coarsest floating dtype of its variables, gradients and Keras policies:
             what the program computes in.
@@ -129,6 +130,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     retried: int = 0
     unseeded: int = 0
     dataset_draws: int = 0
+    dataset_orders: int = 0
     drawn_apart: int = 0
     work: Work | None = None
     coarsest: str | None = None

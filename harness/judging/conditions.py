@@ -325,7 +325,7 @@ def _is_order_only(case: Case) -> bool:
     """
     if case.run.examples_are_seen and case.reference.examples_are_seen:
         return _examples(case.run) == _examples(case.reference)
-    if case.interruption is not None and any(client.counters.drawn_apart for client in case.run.clients):
+    if case.interruption is not None and any(client.counters.dataset_orders for client in case.run.clients):
         return _reported(case.run) == _reported(case.reference)
     cause = cause_of(case)
     return cause is not None and cause.cause == SHUFFLED_SHARD

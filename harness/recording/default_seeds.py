@@ -33,19 +33,22 @@ class DatasetDraws:
 
     Attributes:
         times: operations that draw in functions of datasets.
-        orders: datasets and operations without a seed, where they draw other numbers than in the reference.
+        orders: datasets without a seed, where they draw other numbers than in the reference.
+        outside: operations of which that is so, outside of the scope of any strategy.
         numpy: the state of NumPy's own generator before the program, where that is another one than in the reference;
             None once the program has seeded it.
     """
 
     times: int = 0
     orders: int = 0
+    outside: int = 0
     numpy: Any = None
 
     def counted(self, program: Program) -> dict[str, int]:
         """As `Counters` has it. What NumPy's own generator drew counts once; draws that are fixed count nothing."""
-        apart = self.orders + (self.numpy is not None and self.numpy != _state_of_numpy())
-        return {"dataset_draws": 0 if program.fixed_draws else self.times, "drawn_apart": apart}
+        times = 0 if program.fixed_draws else self.times
+        apart = self.outside + (self.numpy is not None and self.numpy != _state_of_numpy())
+        return {"dataset_draws": times, "dataset_orders": self.orders, "drawn_apart": apart}
 
 
 def _state_of_numpy() -> tuple[bytes, int]:
@@ -148,6 +151,7 @@ def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
     # shuffles the arrays that tf_keras's `fit` is given. Noise is left alike on workers, which tells examples apart.
     from tensorflow.python.data.ops.structured_function import StructuredFunctionWrapper
     from tensorflow.python.data.util import random_seed as seeds_of_datasets
+    from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.eager import context
     from tensorflow.python.framework import random_seed as seeds_of_operations
 
@@ -168,7 +172,7 @@ def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
             if op_seed is not None or second is None:
                 return first, second
             own, more = (_shuffles(), offset) if tracing.function else (_on_host(), outside)
-            drawn.orders += own and more > 0
+            drawn.outside += own and more > 0 and not tracing.function and not distribute_lib.has_strategy()
             return (first, second + more) if own else (first, second)
 
         return own_get_seed

@@ -163,7 +163,13 @@ def test_parts_that_are_mixed_are_found_at_their_steps() -> None:
 
 @pytest.mark.parametrize(
     ("drawn", "status"),
-    [(Counters(), "broken"), (Counters(unseeded=1), "held"), (Counters(dataset_draws=1), "held")],
+    [
+        (Counters(), "broken"),
+        (Counters(unseeded=1), "held"),
+        (Counters(dataset_draws=1), "held"),
+        (Counters(drawn_apart=1), "held"),
+        (Counters(dataset_orders=1), "broken"),  # an order changes no part of an example
+    ],
 )
 def test_a_part_that_a_worker_draws_once_is_no_other_example(drawn: Counters, status: str) -> None:
     """It is the same each time that it comes, and one device draws another; so it may be in any epoch by one seed."""
@@ -363,7 +369,7 @@ def test_an_order_that_is_drawn_again_after_a_restart_is_a_condition(
     orders: int, again: bool, ids: tuple[int, ...], held: bool
 ) -> None:
     """Of reported examples: if the data has no seed, and each comes as often as on one device."""
-    run = RunTrace((client(step(1, examples=(ids,)), drawn_apart=orders),))
+    run = RunTrace((client(step(1, examples=(ids,)), dataset_orders=orders, drawn_apart=1),))
     truth = RunTrace((client(step(1, examples=((1, 2),))),))
     before = Interruption(1, run, 1, False, truth, "mirrored-2") if again else None
     case = Case(run, truth, ExactTolerance(), interruption=before)

@@ -198,11 +198,9 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
     tmp_path: Path, report_row: Report
 ) -> None:
     """Random models, optimizers, dtypes and replica counts stay within the bound. One example of 64 dropped once, a
-    divisor off by one, and one number of one replica's copy off by 8 units in the last place exceed it in each of them;
-    in 16 bits, by which an example in 64 is as coarse as rounding, one in twenty may be dropped unseen.
+    divisor off by one, and one number of one replica's copy off by 8 units in the last place exceed it in each of them.
     """
     seen: list[list[float]] = []
-    unseen: list[bool | None] = []
     kinds = (None, *_MISTAKES)
     noises = (*FIRST_SEEDS, *MORE_SEEDS)
     with Cluster(Topology(devices="cpu:4"), timeout=900) as cluster:
@@ -212,11 +210,8 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
             for training in trainings:
                 right, *wrong = of_one = [ratios.pop(0) for _ in kinds]
                 assert right <= 1, f"ratio {right:.3g}: {training}"
-                missed = [name for name, ratio in zip(_MISTAKES, wrong, strict=True) if ratio <= 1]
-                coarse = training.policy == "mixed_bfloat16" and missed == ["example_dropped"]
-                assert not missed or coarse, f"ratios {wrong} of {_MISTAKES}: {training}"
+                assert min(wrong) > 1, f"ratios {wrong} of {_MISTAKES}: {training}"
                 seen.append(of_one)
-                unseen.append(coarse if training.policy == "mixed_bfloat16" else None)
 
         drawn = settings(
             max_examples=_ROUNDS,
@@ -226,7 +221,5 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
             database=None,
         )
         drawn(given(_trainings(_A_RUN))(judged))()
-    of_16_bits = [each for each in unseen if each is not None]
-    assert sum(of_16_bits) <= 0.05 * len(of_16_bits), f"{sum(of_16_bits)} of {len(of_16_bits)}"
     for kind, found in zip(kinds, zip(*seen, strict=True), strict=True):
         _tell(report_row, "correct" if kind is None else kind.replace("_", " "), list(found))
