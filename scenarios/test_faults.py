@@ -363,7 +363,7 @@ def test_a_pause_is_detected_without_limits(
     report_row(TABLE, told.row(strategy, "job restarted, resumed after step 4, exact; no limit was set"))
 
 
-IN_SAVE = Pause("worker:0", phase="in_save", nth=2)
+IN_SAVE = Pause("worker:0", at="save:begun:2")
 
 
 @FULL

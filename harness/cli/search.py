@@ -6,7 +6,7 @@ import contextlib
 import functools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,22 +36,25 @@ if TYPE_CHECKING:
     from harness.cli._search_runs import Ran
     from harness.report.timeline import Timeline
     from harness.running.crew import Crew
-    from harness.search import Acceptance, Hunt, PlanOutcome, Search, Subject
+    from harness.search import Acceptance, FailingPlan, Hunt, PlanOutcome, Search, Subject
     from harness.search.corpus import Corpus
     from harness.search.plan_strategy import Space
     from harness.subject.strategies import StrategyCase
     from simulator import FaultPlan
 
+_BUDGET = "10m"
+
 _EPILOG = """\b
 Examples:
   lockstep search train.py:train --strategy multi_worker-2 --budget 10m
   lockstep search train.py:train --strategy mirrored-2 --kinds kill,preempt --seed 7
+  lockstep search train.py:train --strategy mirrored-2 --endless --budget 8h --corpus corpus
   lockstep search train.py:train --strategy multi_worker-2 --machines 'ssh {}:m0,m1,m2'
 
 \b
 Exit codes:
   0  no plan found that the program does not survive
-  1  a failing plan was found; it was written as a pytest file
+  1  a failing plan was found; it was written as a pytest file, also when interrupted
   2  usage error
   3  the program fails without a fault, on one device or under the strategy
   4  this machine lacks what the strategy needs, or a machine cannot be used
@@ -64,8 +67,11 @@ Exit codes:
 @command(epilog=_EPILOG)
 @click.argument("program", metavar="FILE.py:FUNCTION")
 @click.option("--strategy", default="mirrored-2", show_default=True, metavar="NAME", help="See `lockstep strategies`.")
-@click.option("--budget", default="10m", show_default=True, metavar="DURATION", help="How long it may take in all.")
+@click.option(
+    "--budget", metavar="DURATION", help="How long it may take in all.  [default: 10m, without an end for --endless]"
+)
 @click.option("--plans", type=click.IntRange(min=1), metavar="N", help="Draw no more plans than these.")
+@click.option("--endless", is_flag=True, help="Go on after a failing plan, for others that fail in another way.")
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
@@ -173,6 +179,8 @@ def _search(program: str, options: dict[str, Any]) -> int:
         page = None if options["html"] is None else _Page()
         searching = _searching(subject, space, options, began, acceptance, corpus, page, crew)
         interrupted, seconds = False, 0.0
+        failing = _FailingPlans(program, case.name, options)
+        searching.keep = lambda find: failing.add(find.plan, find.outcome, find)
         if folder is not None:
             searching.learned = functools.partial(write_corpus, folder, name, corpus)
         try:
@@ -184,14 +192,18 @@ def _search(program: str, options: dict[str, Any]) -> int:
                     f"nothing was searched: {program} fails under {case.name} without a fault\n{undisturbed}", err=True
                 )
                 return Exit.FAILED
-            corpus.coverage.points = undisturbed.shown.passed
+            corpus.coverage.begin(undisturbed.shown)
             if drawn_by.steered:
                 searching.points = undisturbed.shown.passed
             searching.go()
         except KeyboardInterrupt:
             interrupted = True
             click.echo("interrupted; what was found so far:", err=True)
-    return _reported(program, options, subject, searching, seconds, page, interrupted=interrupted)
+    hunt, told = searching.hunt, {"program": program, "strategy": case.name}
+    if hunt.suspect is not None and hunt.outcome is not None:
+        # Interrupted while it was shrunk, a failing plan is worth a test as it is.
+        failing.add(hunt.suspect, hunt.outcome)
+    return _reported(options, searching, failing.written, seconds, page, told, interrupted=interrupted)
 
 
 @contextlib.contextmanager
@@ -219,8 +231,11 @@ def _checked(options: dict[str, Any]) -> Acceptance:
     """How often a plan has to fail, after all that can be wrong about options has been looked at."""
     from harness.search import Acceptance
 
+    if options["budget"] is None and not options["endless"]:
+        options["budget"] = _BUDGET
     for key in ("budget", "chaos"):
-        parse_duration(options[key], key)
+        if options[key] is not None:
+            parse_duration(options[key], key)
     acceptance = Acceptance.parse(options["accept"])
     try_out(options["out"])
     check_written(options["html"], None)
@@ -260,18 +275,18 @@ def _searching(
         if page is not None:
             page.runs.append((label, describe_plan(plan), outcome.failed, outcome.summary))
 
-    budget = parse_duration(options["budget"], "budget")
+    budget = math.inf if options["budget"] is None else parse_duration(options["budget"], "budget")
     searching = Search(
         run,
         space,
         budget,
         options["seed"],
         options["plans"],
-        None,
-        corpus,
-        began,
-        acceptance,
-        say,
+        corpus=corpus,
+        began=began,
+        endless=options["endless"],
+        acceptance=acceptance,
+        listener=say,
         jobs=options["jobs"],
         begin=None if crew is None else begin,
     )
@@ -285,61 +300,94 @@ class _Page:
     runs: list[tuple[str, str, bool, str]] = field(default_factory=list)
     timelines: dict[str, list[Timeline]] = field(default_factory=dict)
 
-    def write(self, file: Path, plan: FaultPlan | None, coverage: object, **told: Any) -> None:
+    def write(self, file: Path, plans: Sequence[FaultPlan], coverage: object, **told: Any) -> None:
         from harness.report.pages import search_page
 
-        drawn = [] if plan is None else self.timelines.get(plan.to_json(), [])
+        drawn = [each for plan in plans for each in self.timelines.get(plan.to_json(), [])]
         write_page(file, search_page(drawn, again(), runs=self.runs, coverage=str(coverage), **told))
 
 
+@dataclass
+class _Failing:
+    """A failing plan with its test; without `find` it was interrupted before it was shrunk."""
+
+    plan: FaultPlan
+    outcome: PlanOutcome
+    test: Path
+    find: FailingPlan | None = None
+
+    def text(self, budget: str) -> str:
+        """How it fails, what the run was like, and where the test is."""
+        from harness.search import describe_plan
+
+        find = self.find
+        how = f"{find.failed} of {find.runs} runs" if find else "not shrunk"
+        if find is not None and not find.whole:
+            how += f"; the budget of {budget} ended before it was shrunk, and less may do as well"
+        fails = f"fails ({how}): {describe_plan(self.plan)}{_done_there(self.outcome)}"
+        return f"{fails}\n\n{self.outcome}\n\nwritten to {self.test}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, as data."""
+        return {
+            "whole": self.find is not None and self.find.whole,
+            "plan": self.plan.to_mapping(),
+            "drawn": None if self.find is None else self.find.drawn.to_mapping(),
+            "symptom": self.outcome.symptom,
+            "text": self.outcome.text,
+            "test": str(self.test),
+        }
+
+
+@dataclass
+class _FailingPlans:
+    """Writes a test of each failing plan as soon as it is found, so that nothing loses it."""
+
+    program: str
+    strategy: str
+    options: dict[str, Any]
+    written: list[_Failing] = field(default_factory=list)
+
+    def add(self, plan: FaultPlan, outcome: PlanOutcome, find: FailingPlan | None = None) -> None:
+        from harness.search import write_test
+
+        test = write_test(self.options["out"], self.program, self.strategy, plan, outcome, _kept(self.options))
+        self.written.append(_Failing(plan, outcome, test, find))
+
+
+_NONE_FAILING = {"whole": False, "plan": None, "drawn": None, "symptom": None, "text": None, "test": None}
+
+
 def _reported(
-    program: str,
     options: dict[str, Any],
-    subject: Subject,
     searching: Search,
+    failing: Sequence[_Failing],
     seconds: float,
     page: _Page | None,
+    told: dict[str, Any],
     *,
     interrupted: bool,
 ) -> int:
-    from harness.search import write_test
-
     hunt = searching.hunt
-    # Interrupted while it was shrunk, a failing plan is worth a test as it is.
-    plan = hunt.found.plan if hunt.found else hunt.suspect
-    outcome = hunt.found.outcome if hunt.found else hunt.outcome
-    path = None
     lacking = None if interrupted or hunt.tried else _why_nothing_was_tried(hunt, options, seconds)
-    if plan is not None and outcome is not None:
-        path = write_test(options["out"], program, subject.case.name, plan, outcome, _kept(options))
-    headline, failing = _summary(hunt) if lacking is None else f"nothing was searched: {lacking}", ""
-    if plan is not None and outcome is not None:
-        failing = f"{_how_it_fails(hunt, plan, outcome, options['budget'])}\n\n{outcome}\n\nwritten to {path}"
+    headline = _summary(hunt, len(failing)) if lacking is None else f"nothing was searched: {lacking}"
+    text = "\n\n\n".join(each.text(options["budget"]) for each in failing)
     if options["as_json"]:
-        click.echo(msgspec.json.encode(_as_json(hunt, plan, outcome, path, options, interrupted=interrupted)))
+        click.echo(msgspec.json.encode(_as_json(hunt, failing, options, interrupted=interrupted)))
     else:
-        show("\n".join(filter(None, (headline, str(hunt.coverage) if hunt.tried else "", failing))))
+        show("\n".join(filter(None, (headline, str(hunt.coverage) if hunt.tried else "", text))))
     if page is not None:
-        told = {"program": program, "strategy": subject.case.name, "headline": headline, "failing": failing}
-        page.write(options["html"], plan, hunt.coverage, tried=hunt.tried, **told)
-    if path is not None:
+        shown = {"headline": headline, "failing": text, "tried": hunt.tried, **told}
+        page.write(options["html"], [each.plan for each in failing], hunt.coverage, **shown)
+    if failing:
         return Exit.INCONSISTENT
     return Exit.INTERRUPTED if interrupted else Exit.FINE if lacking is None else Exit.ABSTAINED
-
-
-def _how_it_fails(hunt: Hunt, plan: FaultPlan, outcome: PlanOutcome, budget: str) -> str:
-    from harness.search import describe_plan
-
-    how = f"{hunt.found.failed} of {hunt.found.runs} runs" if hunt.found else "not shrunk"
-    if hunt.found is not None and not hunt.found.whole:
-        how += f"; the budget of {budget} ended before it was shrunk, and less may do as well"
-    return f"fails ({how}): {describe_plan(plan)}{_done_there(outcome)}"
 
 
 def _done_there(outcome: PlanOutcome) -> str:
     """What was about to be done where the faults struck, as far as the plan does not say it."""
     told = [str(point) for point in outcome.shown.met if point is not None and point.what]
-    return f"\nstruck at {'; '.join(told)}" if told else ""
+    return f"\nstruck: {'; '.join(told)}" if told else ""
 
 
 def _why_nothing_was_tried(hunt: Hunt, options: dict[str, Any], seconds: float) -> str:
@@ -367,23 +415,19 @@ def _kept(options: dict[str, Any]) -> dict[str, Any]:
     return kept | ({"tier": "exact"} if options["exact"] else {})
 
 
-def _summary(hunt: Hunt) -> str:
+def _summary(hunt: Hunt, failing: int) -> str:
     notes = [f"{hunt.plans} plans", f"{hunt.runs} runs", f"{hunt.unfired} faults not fired"]
     if hunt.voids:
         notes.append(f"{hunt.voids} runs void")
-    return f"{'a failing plan' if hunt.suspect else 'no failing plan'} in {', '.join(notes)}"
+    if hunt.repeats:
+        notes.append(f"{hunt.repeats} more plans failed in the same way")
+    count = {0: "no failing plan", 1: "a failing plan"}.get(failing, f"{failing} failing plans")
+    return f"{count} in {', '.join(notes)}"
 
 
-def _as_json(
-    hunt: Hunt,
-    plan: FaultPlan | None,
-    outcome: PlanOutcome | None,
-    path: Path | None,
-    options: dict[str, Any],
-    *,
-    interrupted: bool,
-) -> dict[str, Any]:
+def _as_json(hunt: Hunt, failing: Sequence[_Failing], options: dict[str, Any], *, interrupted: bool) -> dict[str, Any]:
     """The outcome as data; the keys are the same for every outcome."""
+    first, *more = [each.to_json() for each in failing] or [_NONE_FAILING]
     return {
         "strategy": options["strategy"],
         "profile": options["profile"],
@@ -394,12 +438,9 @@ def _as_json(
         "tried": hunt.tried,
         "unfired": hunt.unfired,
         "voids": hunt.voids,
+        "repeats": hunt.repeats,
         "coverage": hunt.coverage.to_json(),
         "interrupted": interrupted,
-        "whole": hunt.found is not None and hunt.found.whole,
-        "plan": None if plan is None else plan.to_mapping(),
-        "drawn": None if hunt.found is None else hunt.found.drawn.to_mapping(),
-        "symptom": None if outcome is None else outcome.symptom,
-        "text": None if outcome is None else outcome.text,
-        "test": None if path is None else str(path),
+        **first,
+        "more": more,
     }

@@ -32,7 +32,7 @@ _TRIES_MAX = 2
 _BLANKS_MAX = 4
 # So many of the latest plans with something new are mutated; after so many that were there before, there are no others.
 _CORPUS_MAX, _BARREN_MAX = 16, 50
-_OF_TRIGGERS = (*TRIGGERS, "nth", "incarnation", "until", "of", "id")
+_OF_TRIGGERS = (*TRIGGERS, "at", "nth", "incarnation", "until", "of", "id")
 # So many points of an incarnation one after the other count as equally early.
 _ALIKE = 4
 # Where in a run its first fault strikes at first, as parts of it: there is something saved, and something left to do.

@@ -18,6 +18,8 @@ class PlanOutcome:
         symptom: `numbers` if a law is broken, `liveness` if the run did not end well although its plan healed and
             restarts were allowed, `slowness` if it ended well and stood still for longer than its faults explain; None
             if it survived.
+        code: what was wrong, by name: the rule or the laws, or the error and the line where it was raised; empty where
+            the symptom says all.
         text: what was wrong, or what the run was like, as lines for a person.
         unfired: what the injector says of faults whose trigger never came, or that had nothing to strike.
         struck: of each fault of the plan, whether it has struck; empty where that is not known.
@@ -29,6 +31,7 @@ class PlanOutcome:
     """
 
     symptom: Symptom | None = None
+    code: str = ""
     text: str = ""
     unfired: tuple[str, ...] = ()
     struck: tuple[bool, ...] = ()
@@ -45,6 +48,10 @@ class PlanOutcome:
     def failed(self) -> bool:
         """Whether the program is to blame."""
         return self.symptom is not None
+
+    def is_like(self, other: PlanOutcome) -> bool:
+        """Whether the program failed in the same way."""
+        return (self.symptom, self.code) == (other.symptom, other.code)
 
     @property
     def summary(self) -> str:

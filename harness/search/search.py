@@ -51,6 +51,7 @@ class Hunt:
     """What a search has done so far; complete when it returns, and right at any moment before.
 
     `tried` are the runs that say something about the program: they are not void, and at least one fault struck.
+    `repeats` are plans that failed in the same way as one that was found before.
     """
 
     plans: int = 0
@@ -59,11 +60,17 @@ class Hunt:
     voids: int = 0
     unfired: int = 0
     coverage: Coverage = field(default_factory=Coverage)
-    found: FailingPlan | None = None
+    finds: list[FailingPlan] = field(default_factory=list)
+    repeats: int = 0
     # A failing plan, while it is being shrunk.
     suspect: FaultPlan | None = None
     outcome: PlanOutcome | None = None
     seconds: float = 0.0
+
+    @property
+    def found(self) -> FailingPlan | None:
+        """The first that was found."""
+        return self.finds[0] if self.finds else None
 
 
 @dataclass
@@ -73,15 +80,17 @@ class Search:
     Attributes:
         run: runs a plan once.
         space: what plans are drawn from.
-        budget: seconds, shrinking included.
+        budget: seconds, shrinking included; infinite for no end.
         plans: how many are drawn at most; None for as many as there is time for.
         began: from when on the budget counts, on the monotonic clock; None for when the search begins.
         seed: the same seed draws the same plans.
         points: what the run without a fault passed, by which plans are steered; None for plans that are drawn only.
         corpus: what earlier searches have shown, and this one adds to.
+        endless: go on after a failing plan is found, for others that fail in another way.
         acceptance: how many runs of a plan must fail.
         listener: called after each run with `plan` or `shrink`, its number, the plan and the outcome.
         learned: called whenever the corpus has something more.
+        keep: called with each failing plan that is found.
         hunt: what was done so far.
         jobs: how many runs may be under way at the same time.
         begin: begins to run a plan once, and returns what waits for the outcome; None if there is one job only.
@@ -95,16 +104,20 @@ class Search:
     points: tuple[Point, ...] | None = None
     corpus: Corpus = field(default_factory=Corpus)
     began: float | None = None
+    endless: bool = False
     acceptance: Acceptance = field(default_factory=Acceptance)
     listener: Listener = lambda *_: None
     learned: Callable[[], None] = lambda: None
+    keep: Callable[[FailingPlan], None] = lambda _: None
     hunt: Hunt = field(default_factory=Hunt)
     jobs: int = 1
     begin: Callable[[FaultPlan], Waiting] | None = None
     _fresh: bool = False
+    # How those that were found have failed, as drawn and as shrunk.
+    _known: list[PlanOutcome] = field(default_factory=list)
 
     def go(self) -> Hunt:
-        """Search until a plan fails, the budget is spent, or there are no more plans."""
+        """Search until a plan fails and the search is not endless, the budget is spent, or there are no more plans."""
         self.began = time.monotonic() if self.began is None else self.began
         hunt = self.hunt
         if self.points is not None:
@@ -118,16 +131,24 @@ class Search:
             if failed:
                 # Nothing else is run beside the shrinking, so that it has all jobs.
                 failed += self._take_in(under_way, steering, len(under_way))
-                if any(self._confirm(plan, outcome) for plan, outcome in failed):
-                    break
+                for plan, outcome in failed:
+                    if self._confirm(plan, outcome) and not self.endless:
+                        return self._ended()
             under_way.extend(self._begun(plans, self.jobs - len(under_way)))
-        hunt.seconds = self.budget - self.left
-        return hunt
+        return self._ended()
+
+    def _ended(self) -> Hunt:
+        self.hunt.seconds = self._elapsed
+        return self.hunt
 
     @property
     def left(self) -> float:
         """Seconds of the budget."""
-        return self.budget - (0.0 if self.began is None else time.monotonic() - self.began)
+        return self.budget - self._elapsed
+
+    @property
+    def _elapsed(self) -> float:
+        return 0.0 if self.began is None else time.monotonic() - self.began
 
     @property
     def seconds_of_run(self) -> float:
@@ -160,6 +181,9 @@ class Search:
     def _confirm(self, plan: FaultPlan, outcome: PlanOutcome) -> bool:
         """Whether it fails often enough, or there is no time to find out; if so, shrink it."""
         hunt = self.hunt
+        if any(map(outcome.is_like, self._known)):
+            hunt.repeats += 1
+            return False
         hunt.suspect, hunt.outcome = plan, outcome
         latest = {plan.to_json(): outcome}
 
@@ -184,7 +208,11 @@ class Search:
         if smallest not in self.corpus.failing:
             self.corpus.failing.append(smallest)
             self.learned()
-        hunt.found = FailingPlan(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
+        find = FailingPlan(plan, smallest, latest[smallest.to_json()], failed, runs, not verdicts.cut)
+        hunt.finds.append(find)
+        self._known += [outcome, find.outcome]
+        hunt.suspect = hunt.outcome = None
+        self.keep(find)
         return True
 
     def _begin(self, plan: FaultPlan) -> Waiting:

@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from simulator import FaultPlan
+from simulator.faults.protocol import POINTS
 
 State = tuple[str, ...]
-"""A state of the job: what it is of (`order`, `recovery` or `death`), and the words that tell it from others."""
+"""A state of the job: what it is of, a key of `_WORDS`, and the words that tell it from others."""
+# What each kind of state is called, once and several times.
+_WORDS = {
+    "death": ("way to die", "ways to die"),
+    "line": ("log line", "log lines"),
+    "margin": ("margin of a law", "margins of laws"),
+    "order": ("order between tasks", "orders between tasks"),
+    "recovery": ("state of recovery", "states of recovery"),
+    "stack": ("stack of an error", "stacks of errors"),
+}
+_TOLD_MAX = 3
+_ENDS_EPOCH = "end of an epoch"
+_NAMES = {phase: name for name, phase in POINTS.items()}
 
 
 @dataclass(frozen=True, order=True)
@@ -43,15 +56,18 @@ class Point:
     @property
     def trigger(self) -> dict[str, Any]:
         """The keys of a fault that strikes here."""
+        return self._at | ({"incarnation": self.incarnation} if self.incarnation else {})
+
+    @property
+    def _at(self) -> dict[str, Any]:
         kind, _, rest = self.gate.partition(":")
         phase, _, number = rest.rpartition(":")
-        at = {"step": int(number)} if kind == "step" else {"phase": phase, "nth": int(number)}
-        return at | ({"incarnation": self.incarnation} if self.incarnation else {})
+        return {"step": int(number)} if kind == "step" else {"at": f"{_NAMES[phase]}:{number}"}
 
     def __str__(self) -> str:
         again = f", incarnation {self.incarnation}" if self.incarnation else ""
-        gate = self.gate.removeprefix("phase:").replace(":", " ")
-        return f"{gate}{f' ({self.what})' if self.what else ''} of {self.task}{again}"
+        at = "".join(f"{key}={value}" for key, value in self._at.items())
+        return f"{at}{f' ({self.what})' if self.what else ''} of {self.task}{again}"
 
 
 @dataclass(frozen=True)
@@ -76,19 +92,26 @@ class Coverage:
     Attributes:
         points: those of the run without a fault, at each of which a fault can strike.
         met: how often a fault struck at a point.
-        states: in how many runs a state was seen.
+        states: in how many runs a state was seen that the run without a fault was not in.
+        usual: the states of the run without a fault.
     """
 
     points: tuple[Point, ...] = ()
     met: Counter[Point] = field(default_factory=Counter)
     states: Counter[State] = field(default_factory=Counter)
+    usual: frozenset[State] = frozenset()
+
+    def begin(self, undisturbed: RunSituations) -> None:
+        """Take the points and states of the run without a fault for those that are there without one."""
+        self.points, self.usual = undisturbed.passed, undisturbed.states
 
     def add(self, shown: RunSituations) -> int:
         """Add what a run has shown; returns how many points it met, and states it was in, that nothing had before."""
         new = {point for point in shown.met if point is not None} - set(self.met)
-        fresh = len(new) + len(shown.states - set(self.states))
+        states = shown.states - self.usual
+        fresh = len(new) + len(states - set(self.states))
         self.met.update(point for point in shown.met if point is not None)
-        self.states.update(shown.states)
+        self.states.update(states)
         return fresh
 
     @property
@@ -119,17 +142,9 @@ class Coverage:
         }
 
 
-_TOLD_MAX = 3
-_WORDS = {
-    "death": ("way to die", "ways to die"),
-    "order": ("order between tasks", "orders between tasks"),
-    "recovery": ("state of recovery", "states of recovery"),
-}
-
-
-def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan) -> RunSituations:
-    """What a journal with points shows of a run under this expanded plan."""
-    passed = tuple(_points(events))
+def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan, epoch_ends: Collection[int] = ()) -> RunSituations:
+    """What a journal with points shows of a run under this expanded plan; `epoch_ends` are steps of a whole run."""
+    passed = tuple(_points(events, epoch_ends))
     met: dict[str, Point] = {}
     gates = {fault.id: (fault.gate, set(fault.of or ())) for fault in plan.faults}
     known = {(point.task, point.incarnation, point.gate): point for point in passed}
@@ -145,16 +160,20 @@ def shown_by(events: Sequence[Mapping[str, Any]], plan: FaultPlan) -> RunSituati
         ]
         if stood and (point := stood[-1]) is not None:
             met[event["fault"]] = point
-            others = sorted({each.task: each for each in _points(events[:place]) if each.task != point.task}.items())
+            before = _points(events[:place], epoch_ends)
+            others = sorted({each.task: each for each in before if each.task != point.task}.items())
             states |= {("order", point.place, task, at.place) for task, at in others}
     states |= {*_recoveries(events), *_deaths(events)}
     return RunSituations(passed, tuple(met.get(str(fault.id)) for fault in plan.faults), frozenset(states))
 
 
-def _points(events: Iterable[Mapping[str, Any]]) -> Iterator[Point]:
+def _points(events: Iterable[Mapping[str, Any]], epoch_ends: Collection[int] = ()) -> Iterator[Point]:
     for event in events:
         if event["event"] == "step":
-            yield Point(event["task"], event["incarnation"], f"step:{event['number']}")
+            # A task that was started again counts its steps anew.
+            ends = not event["incarnation"] and event["number"] in epoch_ends
+            what = _ENDS_EPOCH if ends else ""
+            yield Point(event["task"], event["incarnation"], f"step:{event['number']}", what)
         elif event["event"] == "point":
             verb, *names = event["what"] or ("",)
             what = f"{verb} {' to '.join(reversed(names))}".strip()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ import msgspec
 
 from harness.attempts import JudgedAttempt, Tasks, leaves_evidence
 from harness.errors import Abstained
+from harness.evidence.observed import epoch_ends
 from harness.evidence.parts import TRACES
 from harness.evidence.reference import Reference
 from harness.evidence.saves import JOURNAL
@@ -27,7 +29,8 @@ from harness.running.reference import PAIR, undisturbed
 from harness.running.reference_request import ReferenceRequest
 from harness.saved_run import save_run
 from harness.search.outcome import PlanOutcome
-from harness.search.situations import shown_by
+from harness.search.outputs import own_frames, states_of_margins, states_of_result
+from harness.search.situations import RunSituations, shown_by
 from harness.search.standstills import SLOWNESS, longest_gap, seconds_lost, standstills
 from harness.subject.machines import OnMachines
 from harness.subject.program import Program
@@ -77,6 +80,11 @@ class Subject:
         """How many steps the reference recorded."""
         return len(self.reference.trace.clients[0].steps)
 
+    @functools.cached_property
+    def epoch_ends(self) -> frozenset[int]:
+        """The steps of the whole run that end an epoch, where the program says so."""
+        return frozenset(epoch_ends(self.reference.trace))
+
     def run(self, plan: FaultPlan, out: Path | None = None, seconds: float | None = None) -> PlanOutcome:
         """Run the program once under a plan and judge it.
 
@@ -114,7 +122,10 @@ class Subject:
             if (journal := directory / TRACES / JOURNAL).exists():
                 events = list(read_journal(journal))
                 timeline = timeline_of(events, watched.to_mapping().get("fault", ()))
-                found = dataclasses.replace(found, shown=shown_by(events, watched), gap=longest_gap(timeline))
+                shown = shown_by(events, watched, self.epoch_ends)
+                states = shown.states.union(found.shown.states, states_of_result(result))
+                shown = dataclasses.replace(shown, states=states)
+                found = dataclasses.replace(found, shown=shown, gap=longest_gap(timeline))
         if found and timeline is not None and any(struck):
             found = self._in_time(found, timeline, watched, None if seconds is None else began + seconds)
         return _finished(found, tasks, causes, time.monotonic() - began)
@@ -138,7 +149,12 @@ class Subject:
             verdict = attempt.judged(reference, tasks, diagnose=True)
         if attempt.asked.keep:
             save_run(attempt.directory, verdict, reference)
-        return PlanOutcome() if verdict else PlanOutcome(symptom="numbers", text=verdict.text())
+        shown = RunSituations(states=frozenset(states_of_margins(verdict.judgements)))
+        if verdict:
+            return PlanOutcome(shown=shown)
+        laws = ",".join(each.law for each in verdict.judgements if each.status == "broken")
+        code = laws if verdict.explanation is None else verdict.explanation.rule
+        return PlanOutcome(symptom="numbers", code=code, text=verdict.text(), shown=shown)
 
     def _in_time(self, found: PlanOutcome, timeline: Timeline, plan: FaultPlan, deadline: float | None) -> PlanOutcome:
         """The outcome of a run that survived, or the failure that it stood still for too long.
@@ -254,7 +270,9 @@ def outcome_of_failure(failure: RunFailed) -> PlanOutcome:
     if own and not any(cause.kind in _STUCK for cause in own) and _may_end(failure):
         return PlanOutcome(text=f"ended with an error, as it may with a damaged checkpoint: {own[0]}")
     if own:
-        return PlanOutcome(symptom="liveness", text=f"the plan healed and restarts were allowed, yet {failure}")
+        code = " at ".join((own[0].kind, *own_frames(own[0])[-1:]))
+        text = f"the plan healed and restarts were allowed, yet {failure}"
+        return PlanOutcome(symptom="liveness", code=code, text=text)
     return PlanOutcome(void=str(broken[0]) if broken else None)
 
 

@@ -7,14 +7,15 @@ fails). Each returns what it has observed, which goes into the journal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar, Protocol
 
 import msgspec
 from msgspec.structs import FieldInfo, fields
 
-from simulator.errors import LockstepError, UsageError
+from simulator.errors import LockstepError, UsageError, meant
 from simulator.faults.values import FaultValue
 from simulator.network import Link, LinkRule
 from simulator.run.protocol import Running
@@ -27,16 +28,20 @@ Effect = dict[str, Any]
 # task.
 LASTING = ("1s", "300ms", "12s")
 TRIGGERS = ("step", "phase", "bytes", "connections", "log", "time")
-PHASES = (
-    "before_save",
-    "in_save",
-    "after_data_before_index",
-    "after_save",
-    "before_restore",
-    "at_barrier",
-    "file_operation",
-    "collective",
-)
+POINTS = {
+    "save": "before_save",
+    "save:begun": "in_save",
+    "save:data-written": "after_data_before_index",
+    "save:done": "after_save",
+    "restore": "before_restore",
+    "cluster": "at_barrier",
+    "file-op": "file_operation",
+    "collective": "collective",
+}
+"""The points of a program besides its steps, by their names for `at`, and the phases that they are."""
+PHASES = tuple(POINTS.values())
+# A count has no more digits.
+_POINT = re.compile(r"(?P<name>.*?)(:(?P<nth>\d{1,10}(\.\.\d{1,10})?))?")
 
 
 class NoEffect(LockstepError):
@@ -96,6 +101,8 @@ class Fault(
     Attributes:
         step: the training step after which it strikes, from 1; 0 is just before the function is called.
         of: the tasks whose step or phase counts; all of them must have come there. Without it those of the fault.
+        at: the point of the program at which it strikes, one of `POINTS`, and which time that is reached:
+            `save:data-written`, `collective:3`. It is `phase` and `nth` in one, and becomes these.
         phase: the point of a checkpoint or of the cluster's life at which it strikes; see `PHASES`.
         nth: which time that point is reached, from 1; each incarnation counts anew.
         incarnation: the one of `of` in which the step or phase counts, from 0; without it the first that comes there.
@@ -131,6 +138,7 @@ class Fault(
 
     step: int | str | None = None
     of: str | tuple[str, ...] | None = None
+    at: str | None = None
     phase: str | None = None
     nth: int | str = 1
     incarnation: int | str | None = None
@@ -162,6 +170,15 @@ class Fault(
     of_machines: ClassVar[bool] = False
     needs_cable: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        if self.at is None:
+            return
+        if self.phase is not None or self.nth != 1:
+            raise UsageError(f"at={self.at} is a phase and its nth; leave phase= and nth= out")
+        phase, nth = _phase_and_number(self.at)
+        for key, value in (("at", None), ("phase", phase), ("nth", nth)):
+            msgspec.structs.force_setattr(self, key, value)
+
     @property
     def kind(self) -> str:
         """The name of the kind."""
@@ -178,10 +195,18 @@ class Fault(
         given = self.triggers
         if len(given) != 1:
             raise UsageError(
-                f"a fault of kind {self.kind} needs exactly one trigger and has {', '.join(given) or 'none'}; "
-                f"triggers are {', '.join(TRIGGERS)}"
+                f"a fault of kind {self.kind} needs exactly one trigger and has {_told(given) or 'none'}; "
+                f"triggers are {_told(TRIGGERS)}"
             )
         return given[0]
+
+    @property
+    def point(self) -> str | None:
+        """Its phase as `at` has it: `save:begun`, or `save:begun:2` for the second time."""
+        if self.phase is None:
+            return None
+        name = next(name for name, phase in POINTS.items() if phase == self.phase)
+        return name if self.nth == 1 else f"{name}:{self.nth}"
 
     @property
     def gate(self) -> str | None:
@@ -246,6 +271,27 @@ class Fault(
     def brings_back(self) -> bool:
         """Whether its undo starts tasks again, for which the run has to wait."""
         return False
+
+
+def _told(triggers: Iterable[str]) -> str:
+    return ", ".join("at" if name == "phase" else name for name in triggers)
+
+
+def gate_of_point(at: str) -> str:
+    """The gate at which tasks stop for what `at` says."""
+    return "phase:{}:{}".format(*_phase_and_number(at))
+
+
+def _phase_and_number(at: str) -> tuple[str, int | str]:
+    """`collective` and 3 of `collective:3`; a range such as `2..4` stays what it is."""
+    match = _POINT.fullmatch(at)
+    if match is None or match["name"] not in POINTS:
+        raise UsageError(
+            f"at={at[:80]!r} is unknown; {meant(at, POINTS)}give one of {', '.join(POINTS)}, with a number as in "
+            "collective:3 for another time than the first"
+        )
+    nth = match["nth"] or "1"
+    return POINTS[match["name"]], int(nth) if nth.isdecimal() else nth
 
 
 class TaskFault(Fault, frozen=True):

@@ -245,6 +245,6 @@ def test_what_was_about_to_be_done_is_told() -> None:
     """Of a file operation, which the plan knows by its number only; a step says it all."""
     points = (Point("local:0", 0, "phase:file_operation:4", "rename state.new to state"), None)
     assert _done_there(PlanOutcome(shown=RunSituations(met=points))).strip() == (
-        "struck at file_operation 4 (rename state.new to state) of local:0"
+        "struck: at=file-op:4 (rename state.new to state) of local:0"
     )
     assert _done_there(PlanOutcome(shown=RunSituations(met=(Point("local:0", 0, "step:4"),)))) == ""

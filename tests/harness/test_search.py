@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 import time
 from collections import Counter
 from pathlib import Path
@@ -15,7 +16,7 @@ import pytest
 from harness.attempts import JudgedAttempt
 from harness.report.timeline import timeline_of
 from harness.request import VerifyRequest
-from harness.search import Acceptance, PlanOutcome, Search, describe_plan
+from harness.search import Acceptance, FailingPlan, PlanOutcome, Search, describe_plan
 from harness.search.plan_strategy import Space, draw_plans
 from harness.search.profiles import choose_kinds, profile_of
 from harness.search.trial import Subject, outcome_of_failure
@@ -102,6 +103,41 @@ def test_another_symptom_is_another_defect() -> None:
     search = Search(run, _space("kill", "pause"), 60.0)
     found = present(search.go().found)
     assert sorted(fault.kind for fault in found.plan.faults) == ["kill", "pause"]
+
+
+def test_an_endless_search_finds_each_mistake_once() -> None:
+    """It goes on after a plan that fails, leaves out what fails in the same way, and hands over each at once."""
+    codes = {"kill": "restarted_from_scratch", "pause": "slots_not_restored"}
+    finds: list[FailingPlan] = []
+
+    def run(plan: FaultPlan) -> PlanOutcome:
+        failing = [fault.kind for fault in plan.faults if int(fault.step or 0) >= 3]
+        return PlanOutcome(symptom="numbers", code=codes[failing[0]]) if failing else PlanOutcome()
+
+    search = Search(run, _space("kill", "pause"), 60.0, plans=40, endless=True, keep=finds.append)
+    hunt = search.go()
+    assert hunt.finds == finds
+    assert {find.outcome.code for find in finds} == set(codes.values())
+    assert len(finds) == 2
+    assert hunt.found == finds[0]
+    assert hunt.plans == 40
+    assert hunt.repeats > 2
+    once = Search(run, _space("kill", "pause"), 60.0, plans=40).go()
+    assert (len(once.finds), once.repeats) == (1, 0)
+
+
+def test_a_search_without_an_end_ends_with_its_plans() -> None:
+    """An infinite budget leaves its runs all the time there is, and says how long it took."""
+    left: list[float] = []
+
+    def run(_: FaultPlan) -> PlanOutcome:
+        left.append(search.seconds_of_run)
+        return PlanOutcome()
+
+    search = Search(run, _space("kill", "pause"), math.inf, plans=3, endless=True)
+    hunt = search.go()
+    assert (hunt.plans, left) == (3, [math.inf] * 3)
+    assert 0 < hunt.seconds < 60
 
 
 def test_a_failure_that_does_not_come_again_is_let_go() -> None:

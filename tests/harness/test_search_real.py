@@ -34,7 +34,7 @@ def test_an_optimizer_that_is_not_saved_is_found() -> None:
     found = _search("train_wrong", "kill", budget=120.0, faults=1).go().found
     assert found is not None
     # A kill before the first save begins again at step 1, and loses no slots.
-    assert describe_plan(found.plan) == "kill local:0 phase=after_save"
+    assert describe_plan(found.plan) == "kill local:0 at=save:done"
     assert found.outcome.symptom == "numbers"
     assert found.outcome.text.startswith("error[slots_not_restored]")
 

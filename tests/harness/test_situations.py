@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.search.situations import Coverage, Point, shown_by
+from harness.search.situations import Coverage, Point, RunSituations, shown_by
 from simulator import FaultPlan, Topology
+from simulator.faults.protocol import PHASES
 
 TWO = Topology(worker=2)
 PLAN = FaultPlan(
@@ -80,7 +81,34 @@ def test_coverage_counts_what_is_new() -> None:
     assert coverage.add(shown) == 5
     assert coverage.add(shown) == 0
     assert str(coverage).startswith("1 of 4 situations met by a fault, 1 way to die, 1 order between tasks, 2 states")
-    assert "never: step 1 of worker:0; step 1 of worker:1; file_operation 1 (write checkpoint) of worker:1" in str(
-        coverage
-    )
+    assert "never: step=1 of worker:0; step=1 of worker:1; at=file-op:1 (write checkpoint) of worker:1" in str(coverage)
     assert coverage.to_json()["missing"] == [str(point) for point in coverage.missing]
+
+
+def test_what_is_there_without_a_fault_is_not_new() -> None:
+    """Points and states of the undisturbed run are those that a search begins with; another state is new."""
+    shown = shown_by(_journal("ckpt-1"), PLAN)
+    coverage = Coverage()
+    coverage.begin(RunSituations(shown.passed, states=shown.states))
+    assert coverage.points == shown.passed
+    assert coverage.add(RunSituations(states=shown.states)) == 0
+    assert coverage.add(RunSituations(states=shown.states | {("line", "worker", "began anew")})) == 1
+    assert "1 log line" in str(coverage)
+
+
+def test_the_end_of_an_epoch_is_a_place_of_its_own() -> None:
+    """Step 1 of a task that was started again is another step of the whole, of which nothing is known."""
+    passed = shown_by(_journal("ckpt-1"), PLAN, epoch_ends=[1]).passed
+    ends = {(point.task, point.incarnation): point.place for point in passed if point.gate == "step:1"}
+    assert ends == {
+        ("worker:0", 0): "end of an epoch",
+        ("worker:1", 0): "end of an epoch",
+        ("worker:1", 1): "step",
+    }
+
+
+def test_a_point_is_told_as_a_fault_takes_it() -> None:
+    """What stands before the task can be pasted into `--fault`, of every phase and of steps."""
+    for gate in ("step:3", *(f"phase:{phase}:2" for phase in PHASES)):
+        told = str(Point("worker:1", 0, gate)).partition(" ")[0]
+        assert FaultPlan.parse_fault(f"kind=kill,task=worker:1,{told}").gate == gate

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from simulator import Cluster, FaultPlan, Link, Topology, UsageError
-from simulator.faults import Fault, all_kinds
+from simulator.faults import Fault, all_kinds, describe_plan
 from simulator.faults.kinds.kill import Kill
 from simulator.faults.kinds.late_start import LateStart
 
@@ -113,12 +113,37 @@ def test_two_faults_that_say_the_same_draw_differently() -> None:
 
 
 @pytest.mark.parametrize(
+    ("at", "phase", "nth"),
+    [
+        ("save", "before_save", 1),
+        ("save:begun:2", "in_save", 2),
+        ("save:data-written", "after_data_before_index", 1),
+        ("save:done:4", "after_save", 4),
+        ("restore", "before_restore", 1),
+        ("cluster", "at_barrier", 1),
+        ("file-op:12", "file_operation", 12),
+        ("collective:2..3", "collective", "2..3"),
+    ],
+)
+def test_a_point_is_a_phase_and_which_time(at: str, phase: str, nth: int | str) -> None:
+    """On the command line and in Python; a plan writes the point, from which the same fault is read."""
+    fault = Kill(task="worker:1", at=at)
+    assert (fault.phase, fault.nth, fault.point) == (phase, nth, at)
+    assert FaultPlan.parse_fault(f"kind=kill,task=worker:1,at={at}") == fault
+    assert fault == Kill(task="worker:1", phase=phase, nth=nth)
+    plan = FaultPlan(faults=(fault,))
+    assert plan.to_mapping()["fault"] == [{"kind": "kill", "task": "worker:1", "at": at}]
+    assert FaultPlan.from_mapping(plan.to_mapping()) == plan
+    assert describe_plan(plan) == f"kill worker:1 at={at}"
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("kind=explode,task=worker:1,step=1", "kinds are bitflip, crash,"),
         ("kind=kill,task=worker:1,setp=1", "keys are task, restart, step,"),
         ("kind=kill,step=1", "kill needs task"),
-        ("kind=kill,task=worker:1", "triggers are step, phase, bytes"),
+        ("kind=kill,task=worker:1", "triggers are step, at, bytes"),
         ("kind=kill,task=worker:1,step=1,time=1s", "exactly one trigger"),
         ("kind=kill,task=worker:1,step=1,step=2", "step twice"),
         ("kind=kill,task=worker:1,phase=lunch", "phases are before_save"),

@@ -9,6 +9,7 @@ import msgspec
 
 from harness.report.timeline.machines import maybe_earlier
 from harness.report.timeline.model import FaultRow, Life, MachineRow, Sighting
+from simulator.faults.protocol import gate_of_point
 
 Event = Mapping[str, Any]
 
@@ -58,9 +59,9 @@ def _row(table: Mapping[str, Any], events: Sequence[Event]) -> FaultRow:
 
 def _trigger(table: Mapping[str, Any]) -> str:
     """As the journal says it of a fault that has fired."""
-    name = next((key for key in ("step", "phase", "bytes", "connections", "log", "time") if key in table), None)
+    name = next((key for key in ("step", "at", "bytes", "connections", "log", "time") if key in table), None)
     told = "" if name is None else f"{name}={table[name]}"
-    told += "".join(f" {key}={table[key]}" for key in ("nth", "incarnation") if key in table)
+    told += f" incarnation={table['incarnation']}" if "incarnation" in table else ""
     return f"{told} of {', '.join(table['of'])}" if "of" in table else told
 
 
@@ -69,7 +70,7 @@ def _struck(table: Mapping[str, Any], proof: Event | None, events: Sequence[Even
     if proof is None:
         return None
     before = [event for event in events if event["t"] <= proof["t"]]
-    gate = f"step:{table['step']}" if "step" in table else f"phase:{table.get('phase')}:{table.get('nth', 1)}"
+    gate = gate_of_point(table["at"]) if "at" in table else f"step:{table.get('step')}"
     if "incarnation" in table:
         gate += f"@{table['incarnation']}"
     stood = {event["task"]: event["at"] for event in before if event["event"] == "gate" and event["gate"] == gate}

@@ -117,9 +117,9 @@ class Strike:
         """`step=20 of worker:1`."""
         name = self.fault.trigger
         value = getattr(self.fault, "bytes_" if name == "bytes" else name)
-        more = "" if self.fault.nth == 1 else f" nth={self.fault.nth}"
-        more += "" if self.fault.incarnation is None else f" incarnation={self.fault.incarnation}"
-        return f"{name}={value}{more}" + (f" of {', '.join(self.fault.of)}" if self.fault.of else "")
+        told = f"{name}={value}" if self.fault.point is None else f"at={self.fault.point}"
+        more = "" if self.fault.incarnation is None else f" incarnation={self.fault.incarnation}"
+        return f"{told}{more}" + (f" of {', '.join(self.fault.of)}" if self.fault.of else "")
 
     # -- the scene
 

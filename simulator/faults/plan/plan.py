@@ -299,6 +299,9 @@ def _without_defaults(values: dict[str, Any]) -> dict[str, Any]:
 def _table(fault: Fault) -> dict[str, Any]:
     # Only what differs from the default is in it, so a 0 or a False there means something; and what has to be given.
     values = {key: value for key, value in msgspec.to_builtins(fault).items() if value is not None}
+    if fault.phase is not None:
+        values = {"at" if key == "phase" else key: value for key, value in values.items() if key != "nth"}
+        values["at"] = fault.point
     return values | {key: getattr(fault, key) for key in fault.needed if getattr(fault, key) and key not in values}
 
 
