@@ -156,13 +156,13 @@ class SeenVariable(msgspec.Struct, frozen=True):
 class DrawSeen(msgspec.Struct, frozen=True):
     """Something about what replicas drew in a step, which says nothing yet of what they computed from it.
 
-    `kind` is `equal`, where replicas drew the same numbers for different examples; `again`, where what one drew had
-    been drawn before, and one device does not draw it again; `unlike`, where they drew from another distribution than
-    one device; `own`, where each drew something that belongs to no example; `order`, where each drew an order of its
-    rows; `state`, where Python gave what follows
-    from more than its arguments and random generators; `mixed_rows`, where what it drew for an example depends on those
-    beside it; `statistics`, where each normalised by its own batch. `where` is the line of the program, `operation`
-    what draws, `by_keras` whether Keras chose the seed.
+    `kind` is `equal`, where replicas drew the same numbers for different examples; `equal_by_process`, where they did
+    so because each process was given the same seed, and the draw none; `again`, where what one drew had been drawn
+    before, and one device does not draw it again; `unlike`, where they drew from another distribution than one device;
+    `own`, where each drew something that belongs to no example; `order`, where each drew an order of its rows; `state`,
+    where Python gave what follows from more than its arguments and random generators; `mixed_rows`, where what it drew
+    for an example depends on those beside it; `statistics`, where each normalised by its own batch. `where` is the line
+    of the program, `operation` what draws, `by_keras` whether Keras chose the seed.
     """
 
     kind: str

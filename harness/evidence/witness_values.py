@@ -19,7 +19,7 @@ from harness.evidence.observed import unique_names
 from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen, SeenVariable, Start, Step
 from harness.evidence.variable_pairs import Place, common_places, placed
 
-OWN_DRAWS = ("own", "order", "state", "mixed_rows", "statistics")
+OWN_DRAWS = ("own", "order", "state", "mixed_rows", "statistics", "equal_by_process")
 """The kinds of a `DrawSeen` that say what each replica has for itself."""
 
 _FILLED = ("loss", "examples")

@@ -182,15 +182,12 @@ def given(conditions: Sequence[Condition]) -> Iterator[str]:
 
 
 def _equal_draws(reference: RunTrace) -> Iterator[Condition]:
-    seen = (step.seen for step in reference.clients[0].steps)
-    places = dict.fromkeys(
-        draw.where for each in seen if each is not None for draw in each.draws if draw.kind == "equal" and draw.by_keras
-    )
-    if places:
-        yield Condition(
-            EQUAL_DRAWS,
-            f"that Keras draws the same numbers on several replicas, for different examples: {', '.join(places)}",
-        )
+    draws = [draw for step in reference.clients[0].steps if step.seen for draw in step.seen.draws]
+    for kind, who in (("equal", "Keras draws"), ("equal_by_process", "one seed for all processes draws")):
+        found = (draw.where for draw in draws if draw.kind == kind and (draw.by_keras or kind != "equal"))
+        if places := ", ".join(dict.fromkeys(found)):
+            text = f"that {who} the same numbers on several replicas, for different examples: {places}"
+            yield Condition(EQUAL_DRAWS, text)
 
 
 def _own_statistics(reference: RunTrace) -> Iterator[Condition]:

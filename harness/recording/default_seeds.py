@@ -7,7 +7,7 @@ import random
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -132,85 +132,23 @@ def own_draws(case: StrategyCase, client: int, started: int) -> Iterator[Dataset
         yield drawn
 
 
-@contextlib.contextmanager
-def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
-    """Within this context, what is drawn without a seed differs from client to client.
-
-    The harness gives every client the same seed, so that clients can be compared at all. Nobody does so in a cluster:
-    there, workers that shuffle without a seed before they shard read overlapping shards, and a program that is started
-    again shuffles anew. So what `tf.data` draws without a seed differs, the order of what its functions shuffle, and in
-    another client what operations draw outside of replicas; but only as long as the program has not called
-    `tf.random.set_seed`, or Keras's `set_random_seed`, which make workers draw alike (`tf.random.set_seed`, "If the
-    global seed is set but the operation seed is not"). The first client draws as the reference does.
-
-    Args:
-        client: number of this client, from 0.
-        process: the same, counted on where clients are started again.
-    """
-    # Datasets ask the first for their seeds, operations the second. An operation in the function of a `Dataset.map`
-    # shuffles the arrays that tf_keras's `fit` is given. Noise is left alike on workers, which tells examples apart.
-    from tensorflow.python.data.ops.structured_function import StructuredFunctionWrapper
-    from tensorflow.python.data.util import random_seed as seeds_of_datasets
-    from tensorflow.python.distribute import distribute_lib
-    from tensorflow.python.eager import context
-    from tensorflow.python.framework import random_seed as seeds_of_operations
-
-    outside, offset, tracing, drawn = client, process, Tracing(), DatasetDraws()
-
-    def of_datasets(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def own_get_seed(seed: Any) -> Any:
-            first, second = get_seed(seed)
-            own = seed is None and offset > 0
-            drawn.orders += own
-            return (first, second + offset) if own else (first, second)
-
-        return own_get_seed
-
-    def of_operations(get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def own_get_seed(op_seed: Any) -> Any:
-            first, second = get_seed(op_seed)
-            if op_seed is not None or second is None:
-                return first, second
-            own, more = (_shuffles(), offset) if tracing.function else (_on_host(), outside)
-            drawn.outside += own and more > 0 and not tracing.function and not distribute_lib.has_strategy()
-            return (first, second + more) if own else (first, second)
-
-        return own_get_seed
-
-    def own_global_seed(set_global_seed: Callable[[Any], None]) -> Callable[[Any], None]:
-        def own_set_global_seed(seed: Any) -> None:
-            nonlocal outside, offset
-            outside = offset = 0
-            set_global_seed(seed)
-
-        return own_set_global_seed
-
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(patched(seeds_of_datasets, "get_seed", of_datasets))
-        stack.enter_context(patched(seeds_of_operations, "get_seed", of_operations))
-        stack.enter_context(patched(StructuredFunctionWrapper, "__init__", tracing.noted))
-        stack.enter_context(patched(context, "set_global_seed", own_global_seed))
-        for module, name in random_operations():
-            stack.enter_context(patched(module, name, _counted(tracing, drawn)))
-        yield drawn
-
-
-def _counted(tracing: Tracing, drawn: DatasetDraws) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def around(draw: Callable[..., Any]) -> Callable[..., Any]:
-        def counted_draw(*args: Any, **options: Any) -> Any:
-            drawn.times += tracing.function
-            return draw(*args, **options)
-
-        return counted_draw
-
-    return around
-
-
 class Tracing(threading.local):
-    """Whether this thread traces a function of a dataset, and how many draws that has had until now."""
+    """Whether this thread traces a function of a dataset, and how many draws that has had until now.
 
-    function = False
+    `dataset` is whether it asks for the seed of a dataset, which asks for that of an operation.
+    """
+
+    function = dataset = False
     draws = 0
+
+    @contextlib.contextmanager
+    def seeds_dataset(self) -> Iterator[None]:
+        """Within this context a dataset gets its seed."""
+        self.dataset = True
+        try:
+            yield
+        finally:
+            self.dataset = False
 
     def noted(self, build: Callable[..., None]) -> Callable[..., None]:
         """What builds such a function, with a note of it while it does."""
@@ -226,11 +164,99 @@ class Tracing(threading.local):
         return own_build
 
 
-def _on_host() -> bool:
-    """Whether what is drawn is drawn outside of replicas, as a worker does for itself: an order of files, a coin."""
-    from tensorflow.python.distribute import distribute_lib
+@dataclass
+class _OwnSeeds:
+    """By how much the seeds of a process differ that the program has not given.
 
-    return distribute_lib.in_cross_replica_context() or not distribute_lib.has_strategy()
+    Attributes:
+        operations: those of operations.
+        datasets: those of datasets, and of operations that shuffle in them.
+        tracing: of functions of datasets.
+        drawn: counts what is drawn so.
+    """
+
+    operations: int
+    datasets: int
+    tracing: Tracing = field(default_factory=Tracing)
+    drawn: DatasetDraws = field(default_factory=DatasetDraws)
+
+    def of_datasets(self, get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def own_get_seed(seed: Any) -> Any:
+            with self.tracing.seeds_dataset():
+                first, second = get_seed(seed)
+            own = seed is None and self.datasets > 0
+            self.drawn.orders += own
+            return (first, second + self.datasets) if own else (first, second)
+
+        return own_get_seed
+
+    def of_operations(self, get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        from tensorflow.python.distribute import distribute_lib
+
+        def own_get_seed(op_seed: Any) -> Any:
+            first, second = get_seed(op_seed)
+            if op_seed is not None or second is None or self.tracing.dataset:
+                return first, second
+            if self.tracing.function:
+                return first, second + (self.datasets if _shuffles() else 0)
+            self.drawn.outside += self.operations > 0 and not distribute_lib.has_strategy()
+            return first, second + self.operations
+
+        return own_get_seed
+
+    def of_program(self, set_global_seed: Callable[[Any], None]) -> Callable[[Any], None]:
+        def own_set_global_seed(seed: Any) -> None:
+            self.operations = self.datasets = 0
+            set_global_seed(seed)
+
+        return own_set_global_seed
+
+
+@contextlib.contextmanager
+def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
+    """Within this context, what is drawn without a seed differs from client to client.
+
+    The harness gives every client the same seed, so that clients can be compared at all. Nobody does so in a cluster:
+    there, workers that shuffle without a seed before they shard read overlapping shards, and a program that is started
+    again shuffles anew. So what `tf.data` draws without a seed differs, the order of what its functions shuffle, and in
+    another client what operations draw outside of datasets; but only as long as the program has not called
+    `tf.random.set_seed`, or Keras's `set_random_seed`, which make workers draw alike (`tf.random.set_seed`, "If the
+    global seed is set but the operation seed is not"). The first client draws as the reference does.
+
+    Args:
+        client: number of this client, from 0.
+        process: the same, counted on where clients are started again.
+    """
+    # Datasets ask the first for their seeds, operations the second. An operation in the function of a `Dataset.map`
+    # shuffles the arrays that tf_keras's `fit` is given. Noise in datasets is left alike: it tells examples apart.
+    from tensorflow.python.data.ops.structured_function import StructuredFunctionWrapper
+    from tensorflow.python.data.util import random_seed as seeds_of_datasets
+    from tensorflow.python.eager import context
+    from tensorflow.python.framework import random_seed as seeds_of_operations
+
+    seeds = _OwnSeeds(client, process)
+    seams: list[tuple[Any, str, Callable[..., Any]]] = [
+        (seeds_of_datasets, "get_seed", seeds.of_datasets),
+        (seeds_of_operations, "get_seed", seeds.of_operations),
+        (StructuredFunctionWrapper, "__init__", seeds.tracing.noted),
+        (context, "set_global_seed", seeds.of_program),
+        *((module, name, _counted(seeds.tracing, seeds.drawn)) for module, name in random_operations()),
+    ]
+    with contextlib.ExitStack() as stack:
+        for seam in seams:
+            stack.enter_context(patched(*seam))
+        yield seeds.drawn
+
+
+def _counted(tracing: Tracing, drawn: DatasetDraws) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def around(draw: Callable[..., Any]) -> Callable[..., Any]:
+        def counted_draw(*args: Any, **options: Any) -> Any:
+            drawn.times += tracing.function
+            return draw(*args, **options)
+
+        return counted_draw
+
+    return around
 
 
 def _shuffles() -> bool:

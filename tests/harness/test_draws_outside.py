@@ -10,11 +10,16 @@ import pytest
 from harness import verify
 
 
-def _train(strategy: Any, record: Any, compiled: bool) -> None:
-    """Three updates a step: noise for the weights, which all replicas get, and for each example, which they draw."""
+def _train(strategy: Any, record: Any, compiled: bool, seed: int | None = 3) -> None:
+    """Three updates a step: noise for the weights, which all replicas get, and for each example, which they draw.
+
+    Workers have the same noise for the weights by one seed for all of them.
+    """
     import numpy as np
     import tensorflow as tf
 
+    if seed is not None:
+        tf.random.set_seed(seed)
     inputs = np.random.default_rng(1).normal(size=(32, 4)).astype(np.float32)
     data = tf.data.Dataset.from_tensor_slices((inputs, inputs @ np.array([1, 2, 3, 4], np.float32))).batch(16)
     with strategy.scope():
@@ -44,3 +49,10 @@ def test_draws_inside_count_no_seeds_of_those_outside(strategy: str, compiled: b
     """TensorFlow gives the next draw without a seed the next number, and two replicas take two of them."""
     verdict = verify(partial(_train, compiled=compiled), strategy, explain=False, prove=False)
     assert verdict.consistent, str(verdict)
+
+
+@pytest.mark.full
+def test_workers_that_draw_noise_for_the_weights_each_for_itself_are_wrong() -> None:
+    """The negative control: without a seed each worker of a cluster trains with another one."""
+    verdict = verify(partial(_train, compiled=True, seed=None), "multi_worker-2", explain=False, prove=False)
+    assert verdict.outcome == "inconsistent", str(verdict)

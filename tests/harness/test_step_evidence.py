@@ -172,16 +172,15 @@ def _look(repeats: Repeats, step: int, parts: list[Any], own: Any, source: DrawS
     return list(repeats.look(source, (step, None), _PLACE, range(len(parts)), [[part] for part in parts], [own]))
 
 
-def test_equal_draws_of_examples_are_seen_where_somebody_chose_the_seed() -> None:
-    """Not without a seed, of which Lockstep gives the first one; not of few bits; not of one draw for all."""
+def test_equal_draws_of_examples_are_seen_and_by_whose_seed() -> None:
+    """By one of the draw, or of each process; not of few bits; not of one draw for all."""
     random = np.random.default_rng(1)
     one, two, own = random.random((4, 3)), random.random((4, 3)), random.random((8, 3))
     assert [seen.kind for seen in _look(Repeats(), 1, [one, one], own)] == ["equal"]
     assert _look(Repeats(), 1, [one, two], own) == []
-    assert (
-        _look(Repeats(), 1, [one, one], own, DrawSource("RandomUniform", "train.py:3", by_keras=False, seeded=False))
-        == []
-    )
+    unseeded = DrawSource("RandomUniform", "train.py:3", by_keras=False, seeded=False)
+    assert [seen.kind for seen in _look(Repeats(), 1, [one, one], own, unseeded)] == ["equal_by_process"]
+    assert _look(Repeats(), 1, [one, two], own, unseeded) == []
     assert _look(Repeats(), 1, [one > 2, one > 2], own > 2) == []
     assert _look(Repeats(), 1, [one, one], random.random((4, 3))) == []
 

@@ -120,7 +120,7 @@ class Repeats:
         rows = rows_axis(numbers.shape, [part[0].shape for part in parts]) is not None
         if len(set(keys)) < len(keys):
             if rows and len(keys) > 1:
-                yield from _equal(source, "replicas")
+                yield from _equal(source, "replicas", when)
         elif place not in self._repeating:
             yield from self._again(source, when, dict(zip(replicas, keys, strict=True)))
         for replica, key in zip(replicas, keys, strict=True):
@@ -130,10 +130,10 @@ class Repeats:
         for replica, key in keys.items():
             before, by = self._drawn.get(key, (when, replica))
             if before[1] != when[1]:
-                yield from _equal(source, "workers")
+                yield from _equal(source, "workers", when)
                 return
             if before == when and by != replica:  # in a loop over examples, of which one device makes a single one
-                yield from _equal(source, "replicas")
+                yield from _equal(source, "replicas", when)
                 return
             if before != when:
                 text = (
@@ -144,10 +144,15 @@ class Repeats:
                 return
 
 
-def _equal(source: DrawSource, who: str) -> Iterator[DrawSeen]:
-    """Of a draw without a seed nothing: TensorFlow may have equal ones for all, as Lockstep gives it a first one."""
+def _equal(source: DrawSource, who: str, when: _When) -> Iterator[DrawSeen]:
+    """By a seed of the draw's own, or by one that the program has set in each process.
+
+    The workers of a coordinator draw by the seed of its process, which Lockstep sets.
+    """
     if source.seeded or source.by_keras:
         yield source.said("equal", f"{who} draw the same numbers by {source.operation}")
+    elif when[1] is None:
+        yield source.said("equal_by_process", f"{who} draw the same numbers by {source.operation}")
 
 
 def _key(array: np.ndarray[Any, Any]) -> bytes:
