@@ -27,6 +27,8 @@ _A_RUN = 5
 _ROUNDS = 54
 # The smallest mistakes; each is applied to the distributed run only.
 _MISTAKES = ("example_dropped", "divisor_off_by_one", "copy_off_by_8_ulp")
+# The part of the trainings in 16 bits in which a dropped example is found, and how many of them there are at least.
+_FOUND_IN_16_BITS, _IN_16_BITS_MIN = 0.95, 40
 
 
 @dataclass(frozen=True)
@@ -180,9 +182,9 @@ def _ratios(
 
 
 def _ratio(judgement: Judgement) -> float:
-    """A law that compares bit for bit has no bound, so that its ratio is infinite where it is broken."""
-    exact = float("inf") if judgement.findings else 0.0
-    return exact if judgement.worst_ratio is None else judgement.worst_ratio
+    """Of its elements. A law that finds what has no such bound, bits or a tensor as a whole, has an infinite one."""
+    ratio = judgement.worst_ratio or 0.0
+    return float("inf") if judgement.findings and ratio <= 1 else ratio
 
 
 def _tell(report_row: Report, what: str, ratios: list[float]) -> None:
@@ -198,9 +200,11 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
     tmp_path: Path, report_row: Report
 ) -> None:
     """Random models, optimizers, dtypes and replica counts stay within the bound. One example of 64 dropped once, a
-    divisor off by one, and one number of one replica's copy off by 8 units in the last place exceed it in each of them.
+    divisor off by one, and one number of one replica's copy off by 8 units in the last place exceed it in each of them;
+    but in 16 bits the example, which may add less than a sum is rounded by, in nearly all.
     """
     seen: list[list[float]] = []
+    in_16_bits: list[bool] = []
     kinds = (None, *_MISTAKES)
     noises = (*FIRST_SEEDS, *MORE_SEEDS)
     with Cluster(Topology(devices="cpu:4"), timeout=900) as cluster:
@@ -210,7 +214,10 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
             for training in trainings:
                 right, *wrong = of_one = [ratios.pop(0) for _ in kinds]
                 assert right <= 1, f"ratio {right:.3g}: {training}"
-                assert min(wrong) > 1, f"ratios {wrong} of {_MISTAKES}: {training}"
+                found = [ratio > 1 for ratio in wrong]
+                if training.policy == "mixed_bfloat16":
+                    in_16_bits.append(found.pop(_MISTAKES.index("example_dropped")))
+                assert all(found), f"ratios {wrong} of {_MISTAKES}: {training}"
                 seen.append(of_one)
 
         drawn = settings(
@@ -221,5 +228,7 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
             database=None,
         )
         drawn(given(_trainings(_A_RUN))(judged))()
+    assert len(in_16_bits) >= _IN_16_BITS_MIN
+    assert sum(in_16_bits) >= _FOUND_IN_16_BITS * len(in_16_bits), f"{sum(in_16_bits)} of {len(in_16_bits)}"
     for kind, found in zip(kinds, zip(*seen, strict=True), strict=True):
         _tell(report_row, "correct" if kind is None else kind.replace("_", " "), list(found))
