@@ -274,8 +274,6 @@ def _hidden(case: StrategyCase) -> str | None:
     """Why nothing can be seen under a strategy, or None."""
     if case.accelerator == "tpu":
         return "what runs on a TPU is compiled, and its operations cannot be watched"
-    if case.family.name.startswith("parameter_server"):
-        return "what a coordinator's workers compute runs in other processes, and their operations cannot be watched"
     return None
 
 

@@ -21,6 +21,7 @@ from harness.evidence.steps import FOR_ALL, RunEvidence, Segment, Standing, evid
 from harness.evidence.trace import Header
 from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
+from harness.recording.closure_files import Files
 from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import mend_seeds, own_draws, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
@@ -234,7 +235,7 @@ def _witness(
     noise: Noise | None,
     watch: Watch | ByHand | None,
 ) -> Witness:
-    from harness.recording.witness import Files, Witness, all_seams
+    from harness.recording.witness import Witness, all_seams
 
     told = of_steps(case, assignment, trace, header)
     witness = Witness(strategy, header.local_replicas, all_seams(), noise, watch, **told)
@@ -304,7 +305,8 @@ def _companions(
         return noise, None
     if case.family.on_mesh:
         return noise, ByHand(assignment.watching, task_name())
-    return noise, Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync)
+    files = Files(Path(tempfile.mkdtemp())) if case.ps else None
+    return noise, Watch(assignment.watching, task_name(), strategy.num_replicas_in_sync, files)
 
 
 def folder_of(assignment: Assignment) -> Path:

@@ -87,10 +87,10 @@ def _coordinated(place: str) -> dict[str, Any]:
     import tensorflow as tf
     from tensorflow.python.training import server_lib
 
+    from harness.recording.closure_files import Files
     from harness.recording.scripts.joins import joins_noted
     from harness.recording.scripts.serial_cluster import serial_cluster
     from harness.recording.scripts.stand_ins import StandIns
-    from harness.recording.witness import Files
 
     found: dict[str, Any] = {"left": []}
     files, stand_ins = Files(Path(place)), StandIns(Script(__file__, (), "/"))

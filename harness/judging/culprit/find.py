@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
@@ -34,6 +35,8 @@ _BY_ELEMENTS = (
     *("Relu", "Sigmoid", "Tanh", "Softplus", "Erf", "Cast", "Identity", "BiasAdd", "Conv2D"),
 )
 """Of a product of matrices nobody knows whether the rows are summed that replicas have."""
+# As TensorFlow names them (`tf.distribute.experimental.partitioners`).
+_SHARD = re.compile(r"(?P<whole>.+)/part_\d+")
 _HERE = "that run was on this machine, so what is wrong may be so on the machines of the judged one alone"
 
 
@@ -79,6 +82,9 @@ def find_culprit(
         return NoCulprit(f"nothing of what was reported and is wrong came up again in a run that was watched; {_HERE}")
     if not aligned.counterparts:
         return NoCulprit("no operation of the run was seen that the reference has too")
+    if (name := _in_shards(aligned)) is not None:
+        why = f"variable {name!r} is in shards, and what is computed for each of them one device computes for the whole"
+        return NoCulprit(why)
     if other_examples(aligned.entering):
         return NoCulprit("what the replicas were given, such as examples or a state, is not what one device was given")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
@@ -102,6 +108,13 @@ def find_culprit(
     if op.type == "ReadVariableOp" and reference.step > 1:
         return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
     return _told(aligned, found)
+
+
+def _in_shards(aligned: Alignment) -> str | None:
+    """A variable that the reference has whole, and the run in parts on parameter servers."""
+    whole = {seen.name for seen in aligned.reference.watched.variables}
+    parts = (_SHARD.fullmatch(name) for name in aligned.variables if name not in whole)
+    return next((part["whole"] for part in parts if part is not None and part["whole"] in whole), None)
 
 
 def _told(aligned: Alignment, found: WrongOperation) -> Culprit | NoCulprit:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.watched_step import Frame, Op
+from harness.evidence.watched_step import REPLICA, Frame, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
@@ -41,7 +41,9 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     layer, frame = maker if maker is not None else (_scope(op), side.caller(term))
     summed = _summed(aligned, broken)
     averaged = broken.summed is not None and side.averages(aligned.op(broken.summed))
-    kind, relation = reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
+    kind, relation = _of_one_replica(aligned, broken.node) or reason(
+        aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged)
+    )
     losses = map(side.producer, side.watched.targets if kind is LOSS else ())
     frame = next((side.caller(made) for made in losses if made is not None), frame)
     return Culprit(
@@ -58,6 +60,39 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         adds=None if summed is None or averaged else (_shown(summed), summed.line, _source(summed)),
         kind=None if kind is None else kind.code,
     )
+
+
+def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[None, str] | None:
+    """What is wrong with a result where the run has no other replica, as in a closure that a coordinator schedules."""
+    number, op = aligned.truths.get(node), aligned.op(node)
+    if len(aligned.sides) > 1 or len(aligned.places.get(REPLICA, ())) != 1:
+        return None
+    if number is None:
+        return None, "one device does not compute this"
+    if assigns(op):
+        return None, f"variable {op.variable!r} is given what it is not given on one device"
+    times = {_times(aligned, number, node, position) for position in range(len(op.outputs))}
+    factor = times.pop() if len(times) == 1 else None
+    what = "not what one device gets" if factor is None else f"{factor:.6g} times what one device gets"
+    return None, f"what it gives is {what}"
+
+
+def _times(aligned: Alignment, number: int, node: OperationNode, position: int) -> float | None:
+    """By how much an output is a multiple of the reference's; None if it is none, or that cannot be told."""
+    import numpy as np
+
+    truth = aligned.reference.by_number[number].outputs[position]
+    theirs, ours = (
+        aligned.reference.values(truth),
+        aligned.sides[node.client].values(aligned.op(node).outputs[position]),
+    )
+    if not theirs or not ours or theirs[0].shape != ours[0].shape or theirs[0].dtype.kind != "f":
+        return None
+    with np.errstate(all="ignore"):
+        share = float(np.sum(ours[0] * theirs[0], dtype=np.float64) / np.sum(np.square(theirs[0], dtype=np.float64)))
+        off = np.abs(ours[0] - share * theirs[0])
+        near = np.all(off <= max(1.0, abs(share)) * aligned.allowed(truth, 0))
+    return round(share, 4) if near else None
 
 
 def told_of_report(frame: Frame, step: int) -> Culprit:

@@ -157,6 +157,8 @@ def _said_of(found: Finding) -> str:
         return found.text
     if found.observable == "evaluation":
         return f"{found.variable} is not what one device computes"
+    if found.observable != "loss" and found.variable is None:
+        return f"{found.observable} are not what one device computes"
     what = "the loss" if found.observable == "loss" else f"{str(found.observable).removesuffix('s')} {found.variable!r}"
     return f"{what} is not what one device computes"
 

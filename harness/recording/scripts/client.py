@@ -37,6 +37,7 @@ from harness.recording.client import (
     versions,
 )
 from harness.recording.clock import moved_clock
+from harness.recording.closure_files import Files
 from harness.recording.default_seeds import DatasetDraws, own_draws, seeded_generators
 from harness.recording.file_access import note_files
 from harness.recording.fixed_draws import fixed_draws
@@ -54,7 +55,7 @@ from harness.recording.scripts.stand_ins import BuildsNoStrategy, StandIns
 from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.serial_closures import serial_closures
 from harness.recording.watch import Watch
-from harness.recording.witness import Files, Witness, all_seams
+from harness.recording.witness import Witness, all_seams
 from harness.recording.work import WorkCounts, working
 from harness.subject.program import Program
 from harness.subject.script import Script
@@ -211,6 +212,14 @@ _CLASSES = {
 }
 
 
+def _watch(assignment: Assignment, case: StrategyCase) -> Watch | None:
+    """What watches a step, if that was asked for."""
+    if assignment.watching is None:
+        return None
+    files = Files(Path(assignment.directory) / "watched") if case.ps else None
+    return Watch(assignment.watching, task_name(), case.replicas, files)
+
+
 def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> dict[str, Any]:
     """Run the script of a program and leave a trace file.
 
@@ -233,7 +242,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     # What a script does not seed itself it draws anew when it is started again.
     seed_everything(assignment.seed + _BETWEEN_STARTS * _started(assignment), case.clients.index(task_name()))
     noise = None if assignment.noise is None else Noise(assignment.noise)
-    watch = None if assignment.watching is None else Watch(assignment.watching, task_name(), case.replicas)
+    watch = _watch(assignment, case)
     trace = folder_of(assignment) / f"{task_name().replace(':', '-')}.trace"
     if trace.parent != Path(assignment.traces) and assignment.view is not None:
         note_files_found(trace.parent, task_name(), assignment.view.files(), now())

@@ -32,6 +32,7 @@ from harness.evidence.watched_step import (
     form_of,
     write_watched,
 )
+from harness.recording.closure_files import Files
 from harness.recording.noise.protocol import patched
 from harness.recording.watch.compiled import uncompiled
 from harness.recording.watch.looks import Looks
@@ -78,15 +79,16 @@ class Watch:
         watching: what is asked for.
         task: whose operations these are.
         replicas: of the strategy.
+        files: how values leave the graphs of a coordinator's closures.
     """
 
-    def __init__(self, watching: WatchOrder, task: str, replicas: int) -> None:
+    def __init__(self, watching: WatchOrder, task: str, replicas: int, files: Files | None = None) -> None:
         self._watching = watching
         self._task = task
         self._replicas = replicas
         self._places = Places()
         self._values = _Values()
-        self._looks = Looks(self._seen)
+        self._looks = Looks(self._seen, files)
         self._variables = Variables(self._places.caller)
         self._makers = Makers(self._places.caller, self._places.is_own)
         self._ops: list[Op] = []
@@ -157,6 +159,7 @@ class Watch:
                 pass
             finally:
                 if not self._done:
+                    self._looks.collect()
                     self._write()
 
     @contextlib.contextmanager
@@ -178,8 +181,9 @@ class Watch:
         """Hear that a step has been reported, and end the program if it was the watched one.
 
         Raises:
-            Enough: there is nothing more to see.
+            WatchDone: there is nothing more to see.
         """
+        self._looks.collect()
         if step == self._watching.step and not self._watching.last:
             self._write()
             raise WatchDone

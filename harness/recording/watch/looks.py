@@ -10,6 +10,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from harness.recording.closure_files import Files
 from harness.recording.noise.protocol import patched
 from harness.recording.side_operations import run_beside
 
@@ -24,11 +25,13 @@ class Looks:
     """Has a function called with what tensors of graphs hold, each time that they do.
 
     Args:
-        seen: called with the numbers of tensors and their values, in threads of TensorFlow's own.
+        seen: called with the numbers of tensors and their values, in threads of TensorFlow's own, or by `collect`.
+        files: how they leave graphs that another process may run, where no Python of this one is.
     """
 
-    def __init__(self, seen: Callable[[Sequence[int], Sequence[Any]], None]) -> None:
+    def __init__(self, seen: Callable[[Sequence[int], Sequence[Any]], None], files: Files | None = None) -> None:
         self._seen = seen
+        self._files = files
         # By graph, and by the device that looks: tensors with their numbers.
         self._waiting: dict[int, dict[str, list[tuple[int, Any]]]] = {}
 
@@ -69,6 +72,11 @@ class Looks:
             self._look(device, waiting)
             waiting.clear()
 
+    def collect(self) -> None:
+        """Hand over what has left graphs by files since."""
+        if self._files is not None:
+            self._files.collect()
+
     def _look(self, device: str, waiting: Sequence[tuple[int, Any]]) -> None:
         import tensorflow as tf
 
@@ -79,6 +87,9 @@ class Looks:
         def look(*values: Any) -> None:
             self._seen(numbers, values)
 
+        if self._files is not None:
+            run_beside(self._files.emit([tensor for _, tensor in waiting], lambda values: look(*values)))
+            return
         with tf.device(device):
             run_beside(tf.numpy_function(look, [tensor for _, tensor in waiting], [], stateful=True))
 

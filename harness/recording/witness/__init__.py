@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import cast
 
 from _lockstep.kinds import kinds_of
-from harness.recording.witness._files import Files
 from harness.recording.witness._witness import Witness
 from harness.recording.witness.protocol import Seam
 
-__all__ = ["Files", "Seam", "Witness", "all_seams"]
+__all__ = ["Seam", "Witness", "all_seams"]
 
 
 def all_seams() -> tuple[Seam, ...]:

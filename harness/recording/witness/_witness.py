@@ -15,6 +15,7 @@ from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
 from harness.evidence.steps import FOR_ALL, EvidenceWriter, RunEvidence, Standing
 from harness.evidence.trace import Array, Evaluated, MeanSeen, Seen, SeenVariable, Start, Value
+from harness.recording.closure_files import Files
 from harness.recording.noise import Noise
 from harness.recording.owners import METRIC
 from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
@@ -22,7 +23,6 @@ from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.tensors import tensor_of
 from harness.recording.watch import ByHand, Watch
 from harness.recording.witness._call_results import values_of
-from harness.recording.witness._files import Files
 from harness.recording.witness._registry import VariableEntry
 from harness.recording.witness._step_events import Event, StepSeen
 from harness.recording.witness._values import LOSS

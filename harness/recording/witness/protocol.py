@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.evidence.stand_ins import ENDLESS
+from harness.recording.closure_files import Files
 from harness.recording.reader import Reader
 from harness.recording.witness._call_results import ends_data, said_of
-from harness.recording.witness._files import Files
 from harness.recording.witness._graph_values import ValueBatch, emit
 from harness.recording.witness._notes import ProgramNotes
 from harness.recording.witness._origins import ComputedValues

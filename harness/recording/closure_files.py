@@ -23,8 +23,8 @@ class Files:
         self._numbers = itertools.count()
         self._takers: dict[int, tuple[Take, list[Any]]] = {}
 
-    def emit(self, tensors: Sequence[Any], take: Take) -> None:
-        """As `_leaving.emit`; `take` is called by `collect`."""
+    def emit(self, tensors: Sequence[Any], take: Take) -> Any:
+        """As `_leaving.emit`; `take` is called by `collect`. Returns the operation that writes."""
         import tensorflow as tf
 
         number = next(self._numbers)
@@ -32,7 +32,7 @@ class Files:
         with tf.device("/cpu:0"):
             packed = tf.io.serialize_tensor(tf.stack([tf.io.serialize_tensor(tensor) for tensor in tensors]))
             at = tf.strings.as_string(tf.timestamp(), precision=6)
-            tf.io.write_file(tf.strings.join([f"{self._folder}/", at, f"-{number}"]), packed)
+            return tf.io.write_file(tf.strings.join([f"{self._folder}/", at, f"-{number}"]), packed)
 
     def collect(self) -> None:
         """Hand over what was written since, in the order in which that was done."""
