@@ -146,6 +146,15 @@ def test_rows_are_joined_and_what_is_given_whole_is_not() -> None:
     assert joined_rows([np.array(3), np.array(4)], own) is own
 
 
+def test_orders_of_the_same_rows_are_no_rows() -> None:
+    """Each worker has one of its own, of which the first worker's is what one device has; labels are rows."""
+    random = np.random.default_rng(1)
+    one, two, own = random.permutation(8), random.permutation(8), random.permutation(8)
+    assert np.array_equal(joined_rows([one, two], one), one)
+    assert len(joined_rows([one, two], own)) == 16  # one device has another batch of them
+    assert len(joined_rows([one + 1, two + 1], one + 1)) == 16
+
+
 def test_batches_that_replicas_pad_by_themselves_are_padded_to_the_longest() -> None:
     """With zeros, as padding is."""
     found = joined_rows([np.ones((2, 3)), np.ones((1, 5))], np.zeros((2, 4)))
