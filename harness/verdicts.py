@@ -25,6 +25,7 @@ from harness.judging.per_replica import (
     trained_from,
 )
 from harness.judging.repeated_draws import repeated_draws
+from harness.judging.trained_copies import trained_copies_agree
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
 from harness.running.live_reference import LiveReference
@@ -74,7 +75,11 @@ def verdict_of(
             raise
         where, said = line_under_way(failure, program.script), str(failure).splitlines()[0].rstrip(".")
         fails = f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}"
-        return abstained(f"{fails}. {_WHOLE_BATCH}")
+        apart = trained_copies_agree(read_parts(attempt.directory).last)
+        if apart.status != "broken":
+            return abstained(f"{fails}. {_WHOLE_BATCH}")
+        verdict = Verdict(program.name, attempt.case.name, (apart,), tolerance=attempt.asked.tier, notes=(fails,))
+        return dataclasses.replace(verdict, tasks=task_summaries(result)), None
 
 
 def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None = None) -> tuple[Verdict, Reference]:

@@ -257,6 +257,17 @@ def test_features_that_come_with_other_labels_are_mixed() -> None:
     assert {mix.steps for mix in _over_all(over_all).mixes} == {((3, 2), (5, 2))}
 
 
+def test_what_each_replica_is_given_whole_is_no_part_of_an_example() -> None:
+    """Noise for the weights, which is one device's; where two parts differ nobody knows which has the examples."""
+    x, y, noise = _rows(1, 2, 3, 4), np.array([1, 2, 3, 4]), _rows(9)
+    whole = ExampleRows()
+    assert whole.add(1, [x[:2], y[:2], noise, noise], [x, y, noise, noise]) == GivenSeen(2, 4, 0)
+    assert whole.add(2, [noise, x, y], [noise, x, y]) == GivenSeen(4, 4, 0)
+    assert whole.differing == 1
+    assert ExampleRows().add(1, [noise, x], [noise, x]) is None
+    assert ExampleRows().add(1, [x[:2], y[:2], _rows(8)], [x, y, noise]) is None
+
+
 def test_parts_that_one_device_puts_together_otherwise_each_time_are_not_tied() -> None:
     """A label stays with its features while what stands beside both is another example in each epoch."""
     x, y = _rows(1, 2, 3, 4), np.array([1, 2, 3, 4])

@@ -54,6 +54,7 @@ class ExampleRows:
         Returns:
             None where the parts have not the same number of rows, so that nobody knows what an example is.
         """
+        given, own = _of_examples(given, own)
         theirs = _rows(own)
         ours = theirs if _is_rounded(given, own) else _rows(given)
         if ours is None or theirs is None:
@@ -101,6 +102,25 @@ class ExampleRows:
             _again(given, own, wide),
             _number_of_all(own) if alike else 0,
         )
+
+
+def _of_examples(
+    given: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]
+) -> tuple[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]]]:
+    """Both without what each replica is given whole, such as noise for the weights: it is what one device is given.
+
+    It has another number of rows than those that differ, or than most parts where none does.
+    """
+    pairs = list(zip(given, own, strict=True))
+    same = [one.shape == other.shape and data_of(one) == data_of(other) for one, other in pairs]
+    counts = Counter((len(one), len(other)) for one, other in pairs)
+    apart = {(len(one), len(other)) for (one, other), equal in zip(pairs, same, strict=True) if not equal}
+    (size, most), *others = counts.most_common()
+    if not others or len(apart) > 1 or (not apart and most == others[0][1]):
+        return given, own
+    size = next(iter(apart or [size]))
+    found = [(one, other) for one, other in pairs if (len(one), len(other)) == size]
+    return [one for one, _ in found], [other for _, other in found]
 
 
 def _parts(call: tuple[int, _Rows, _Rows]) -> int:
