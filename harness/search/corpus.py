@@ -16,6 +16,8 @@ from harness.search.situations import Coverage, Point, State
 from simulator import FaultPlan, UsageError
 
 _PLANS_MAX = 200
+# As a cell of a table has it.
+_BAR = "\\|"
 _DIGITS = 6
 
 
@@ -93,7 +95,8 @@ def write_corpus(folder: Path, name: str, corpus: Corpus) -> None:
 def _page(name: str, coverage: Coverage) -> str:
     rows = [f"| {point} | {coverage.met[point]} |" for point in coverage.points]
     again = [f"| {point} | {times} |" for point, times in sorted(coverage.met.items()) if point.incarnation]
-    states = [f"| {kind}: {', '.join(words)} | {runs} |" for (kind, *words), runs in sorted(coverage.states.items())]
+    told = [(f"{kind}: {', '.join(words)}", runs) for (kind, *words), runs in sorted(coverage.states.items())]
+    states = [f"| {state.replace('|', _BAR)} | {runs} |" for state, runs in told]
     parts = [
         f"# What faults have met in {name}",
         f"{coverage}.",

@@ -22,7 +22,7 @@ _WORDS = {
     "recovery": ("state of recovery", "states of recovery"),
     "stack": ("stack of an error", "stacks of errors"),
 }
-_TOLD_MAX = 3
+_TOLD_MAX, _STATES_MAX = 3, 2000
 _ENDS_EPOCH = "end of an epoch"
 _NAMES = {phase: name for name, phase in POINTS.items()}
 
@@ -109,6 +109,8 @@ class Coverage:
         """Add what a run has shown; returns how many points it met, and states it was in, that nothing had before."""
         new = {point for point in shown.met if point is not None} - set(self.met)
         states = shown.states - self.usual
+        if len(self.states) >= _STATES_MAX:  # a log that is another in each run is no news
+            states = frozenset(state for state in states if state[0] != "line" or state in self.states)
         fresh = len(new) + len(states - set(self.states))
         self.met.update(point for point in shown.met if point is not None)
         self.states.update(states)

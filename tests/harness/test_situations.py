@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from harness.search.situations import Coverage, Point, RunSituations, shown_by
 from simulator import FaultPlan, Topology
 from simulator.faults.protocol import PHASES
@@ -112,3 +114,13 @@ def test_a_point_is_told_as_a_fault_takes_it() -> None:
     for gate in ("step:3", *(f"phase:{phase}:2" for phase in PHASES)):
         told = str(Point("worker:1", 0, gate)).partition(" ")[0]
         assert FaultPlan.parse_fault(f"kind=kill,task=worker:1,{told}").gate == gate
+
+
+def test_logs_that_are_others_in_each_run_are_no_news_without_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So an endless search keeps a bounded corpus; states of another kind, and lines that are known, count on."""
+    monkeypatch.setattr("harness.search.situations._STATES_MAX", 2)
+    coverage = Coverage()
+    for text in ("a", "b", "c", "d"):
+        coverage.add(RunSituations(states=frozenset({("line", "worker", text)})))
+    assert len(coverage.states) == 2
+    assert coverage.add(RunSituations(states=frozenset({("line", "worker", "a"), ("death", "worker:0", "Hang")}))) == 1
