@@ -149,10 +149,11 @@ def test_rows_are_joined_and_what_is_given_whole_is_not() -> None:
 def test_orders_of_the_same_rows_are_no_rows() -> None:
     """Each worker has one of its own, of which the first worker's is what one device has; labels are rows."""
     random = np.random.default_rng(1)
-    one, two, own = random.permutation(8), random.permutation(8), random.permutation(8)
+    one, two, own = random.permutation(16), random.permutation(16), random.permutation(16)
     assert np.array_equal(joined_rows([one, two], one), one)
-    assert len(joined_rows([one, two], own)) == 16  # one device has another batch of them
-    assert len(joined_rows([one + 1, two + 1], one + 1)) == 16
+    assert len(joined_rows([one, two], own)) == 32  # one device has another batch of them
+    assert len(joined_rows([one + 1, two + 1], one + 1)) == 32
+    assert len(joined_rows([np.arange(2), np.array([1, 0])], np.arange(2))) == 4  # of two classes
 
 
 def test_batches_that_replicas_pad_by_themselves_are_padded_to_the_longest() -> None:
@@ -265,6 +266,7 @@ def test_what_each_replica_is_given_whole_is_no_part_of_an_example() -> None:
     assert whole.add(2, [noise, x, y], [noise, x, y]) == GivenSeen(4, 4, 0)
     assert whole.differing == 1
     assert ExampleRows().add(1, [noise, x], [noise, x]) is None
+    assert ExampleRows().add(1, [], []) is None
     assert ExampleRows().add(1, [x[:2], y[:2], _rows(8)], [x, y, noise]) is None
 
 

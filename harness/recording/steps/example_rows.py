@@ -115,8 +115,10 @@ def _of_examples(
     same = [one.shape == other.shape and data_of(one) == data_of(other) for one, other in pairs]
     counts = Counter((len(one), len(other)) for one, other in pairs)
     apart = {(len(one), len(other)) for (one, other), equal in zip(pairs, same, strict=True) if not equal}
-    (size, most), *others = counts.most_common()
-    if not others or len(apart) > 1 or (not apart and most == others[0][1]):
+    if len(counts) < 2 or len(apart) > 1:
+        return given, own
+    (size, most), (_, other), *_ = counts.most_common()
+    if not apart and most == other:
         return given, own
     size = next(iter(apart or [size]))
     found = [(one, other) for one, other in pairs if (len(one), len(other)) == size]

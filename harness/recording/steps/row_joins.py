@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 Parts = Sequence["np.ndarray[Any, Any]"]
 
+_ORDER_MIN = 16
+"""Fewer labels, such as two of two classes, may count up as an order does."""
+
 
 class NotJoinable(Exception):
     """Raised where what replicas had is not parts of what one replica has.
@@ -65,8 +68,9 @@ def joined_rows(
         return parts[0]  # given whole to each, which is what one replica is given
     if not own.ndim:  # a number that one replica knows itself, such as how many examples it has
         return own
-    if _is_same(parts[0], own) and all(part.shape == own.shape for part in parts) and are_orders(parts):
-        return own  # each replica has an order of its own for the same rows, of which the first one is the reference's
+    alike = _is_same(parts[0], own) and all(part.shape == own.shape for part in parts)
+    if len(own) >= _ORDER_MIN and alike and are_orders(parts):
+        return own  # each has an order of its own for the same rows, of which the first one is the reference's
     axis = rows_axis(own.shape, [part.shape for part in parts])
     if axis is not None:
         return np.concatenate(parts, axis)
