@@ -45,6 +45,9 @@ from harness.judging.native_scale import (
 )
 from harness.judging.per_replica import (
     OF_VARIABLES,
+    UNSEEN_DRAWS,
+    differs_by_numbers,
+    reported,
     unfollowed,
 )
 from harness.judging.verdict import Verdict
@@ -222,7 +225,8 @@ class JudgedAttempt:
         if self.program.script is not None and self._leaves_evidence and not self.evidence.is_there:
             raise Abstained(_NO_EVIDENCE)
         try:
-            return self.by(venue, tasks, live=live)
+            verdict, reference = self.by(venue, tasks, live=live)
+            return self._unless_drawn(verdict, reference), reference
         except RunFailed as error:
             # It may not compute with what the run had, such as a batch of another size. Of a script nobody knows.
             if self.program.script is not None and (found := self._by_script_alone(venue, tasks)) is not None:
@@ -232,6 +236,17 @@ class JudgedAttempt:
             verdict, reference = self.by(venue, tasks, follows=False)
             why = unfollowed(verdict, self.evidence, str(error).partition("\n")[0])
         return (verdict if why is None else without_judgement(verdict, why)), reference
+
+    def _unless_drawn(self, verdict: Verdict, reference: Reference) -> Verdict:
+        """The verdict, taken back where no step has left evidence, so that one device draws numbers of its own."""
+        unseen = self._leaves_evidence and not self.evidence.is_there
+        if reference.follows or not unseen or self.changes is not None or not differs_by_numbers(verdict):
+            return verdict
+        phase("running it on one device with other seeds, for whether it draws")
+        with contextlib.suppress(LockstepError):  # then nothing more is known
+            if reported(self.again(seed=self.asked.seed + 1)) != reported(reference.trace):
+                return without_judgement(verdict, UNSEEN_DRAWS)
+        return verdict
 
     def _by_script_alone(self, venue: Venue, tasks: Tasks) -> tuple[Verdict, Reference] | None:
         """The verdict by a script that is told of one replica, where it fails if it is told of all; None unless right.

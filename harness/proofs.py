@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
+from harness.evidence.step_graph import SAME_NUMBER
 from harness.refuting import confirmed, refuted
-from harness.relations.proof import Proof
+from harness.relations.meshes import doubts_of_mesh
+from harness.relations.proof import Proof, Under
 from harness.relations.prover import proof_of
 from harness.running.observe import check_hardware
 from harness.running.step_graphs import StepGraphs, tracing
@@ -82,6 +84,8 @@ def proving(program: Program, case: StrategyCase, *, seed: int, timeout: float) 
             found = inferred(graphs, program=program.name, strategy=case.name)
             inferring = time.monotonic() - began
             found = dataclasses.replace(found, tracing_seconds=graphs.seconds, inferring_seconds=inferring)
+            if case.family.on_mesh:
+                return _on_mesh(found, graphs)
             if not (found or refutes):
                 return found
             began = time.monotonic()
@@ -136,13 +140,22 @@ def hidden(case: StrategyCase) -> str | None:
         return (
             "under parameter servers a step is what several workers do at different times; no proof is defined for it"
         )
-    if case.family.on_mesh:
-        return "under DTensor a step is divided by layouts, which its graph does not show; no proof is defined for it"
     if case.accelerator == "tpu":
         return "on a TPU all replicas are traced as one; no proof is defined for it"
     if case.rehearsed:
         return "a rehearsal for a TPU has one replica, as the reference has, so that there is nothing to prove"
     return None
+
+
+def _on_mesh(found: Proof, graphs: StepGraphs) -> Proof:
+    """What follows where operations mean whole tensors; no smaller batch is tried, which may not fit the mesh."""
+    doubts = tuple(dict.fromkeys(doubts_of_mesh(graphs.clients)))
+    if doubts:
+        return dataclasses.replace(found, status="open", conditions=(), reasons=(*found.reasons, *doubts))
+    if not found:
+        return found
+    # What a program lays out itself has the sizes of its first batch.
+    return dataclasses.replace(found, status="conditional", conditions=(*found.conditions, Under(SAME_NUMBER, ())))
 
 
 def inferred(graphs: StepGraphs, **named: str) -> Proof:

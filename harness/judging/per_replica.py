@@ -133,6 +133,24 @@ def drawn_by_each(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) 
     )
 
 
+UNSEEN_DRAWS = (
+    "the program draws random numbers, and no step of it was seen, so that one device draws others. A step is seen "
+    "where a tf.function that trains is called: leave out what traces it before, such as get_concrete_function"
+)
+
+
+def differs_by_numbers(verdict: Verdict) -> bool:
+    """Whether nothing is wrong but what is computed."""
+    broken = {law.law for law in verdict.judgements if law.status == "broken"}
+    return bool(broken) and broken <= {OF_VARIABLES, *_COMPUTED}
+
+
+def reported(trace: RunTrace) -> list[object]:
+    """All that a program has reported, to be compared bit for bit."""
+    steps = [step for client in trace.clients for step in client.steps]
+    return [(step.loss, step.gradients, step.variables, step.metrics) for step in steps]
+
+
 def unfollowed(verdict: Verdict, evidence: RunEvidence, error: str) -> str | None:
     """Why a verdict by one device that follows nothing is not to be believed: it draws other numbers; else None.
 
@@ -141,8 +159,7 @@ def unfollowed(verdict: Verdict, evidence: RunEvidence, error: str) -> str | Non
         evidence: of the run.
         error: why one device failed with what the run had.
     """
-    broken = {law.law for law in verdict.judgements if law.status == "broken"}
-    if not broken or not broken <= {OF_VARIABLES, *_COMPUTED} or not any(evidence.step(1).draws()):
+    if not differs_by_numbers(verdict) or not any(evidence.step(1).draws()):
         return None
     return (
         "the run differs from one device, which draws other random numbers, and with those of the run one device "

@@ -164,6 +164,10 @@ class Tracing(threading.local):
         return own_build
 
 
+# TensorFlow numbers what it draws without a seed one by one, so that what is next to a seed is that of another draw.
+_APART = 1_000_003
+
+
 @dataclass
 class _OwnSeeds:
     """By how much the seeds of a process differ that the program has not given.
@@ -234,7 +238,7 @@ def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
     from tensorflow.python.eager import context
     from tensorflow.python.framework import random_seed as seeds_of_operations
 
-    seeds = _OwnSeeds(client, process)
+    seeds = _OwnSeeds(client * _APART, process * _APART)
     seams: list[tuple[Any, str, Callable[..., Any]]] = [
         (seeds_of_datasets, "get_seed", seeds.of_datasets),
         (seeds_of_operations, "get_seed", seeds.of_operations),

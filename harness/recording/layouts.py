@@ -88,6 +88,22 @@ def own_rows(value: Any) -> np.ndarray[Any, Any]:
     return np.concatenate([rows[number] for number in sorted(rows)] or [parts[0][:0]])
 
 
+def numbers_of(tensor: Any) -> np.ndarray[Any, Any]:
+    """The numbers of a tensor, of one on a mesh those of the whole.
+
+    Raises:
+        ValueError: its copies along an axis of the mesh differ, so that there is no whole.
+    """
+    import numpy as np
+
+    if not is_laid_out(tensor):
+        return np.asarray(tensor.numpy())
+    first, *others = copies_of(tensor)
+    if any(first.tobytes() != other.tobytes() for other in others):
+        raise ValueError("the devices of the mesh have different copies of what is laid out as one tensor")
+    return first
+
+
 def copies_of(value: Any) -> list[np.ndarray[Any, Any]]:
     """The wholes of a tensor or variable; see `wholes`."""
     return wholes(value, unpacked(value))

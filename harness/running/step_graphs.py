@@ -71,7 +71,8 @@ def tracing(
         or took longer than these or than `timeout` seconds.
     """
     asked = _both(case, [() for _ in case.clients], ())
-    with _begun(program, case.replicas, asked, seed, timeout) as begun:
+    # On a mesh one graph is that of all devices.
+    with _begun(program, 1 if case.family.on_mesh else case.replicas, asked, seed, timeout) as begun:
 
         def graphs(seconds: float) -> StepGraphs:
             begun.join(seconds=seconds)
@@ -130,7 +131,7 @@ def noisy_outcomes(
 
 
 def _both(case: StrategyCase, shares: Sequence[tuple[TrialBatch, ...]], whole: tuple[TrialBatch, ...]) -> list[_Asked]:
-    return [_Asked("run", case, shares), _Asked("reference", strategy_case("default"), [whole])]
+    return [_Asked("run", case, shares), _Asked("reference", strategy_case(case.family.reference), [whole])]
 
 
 @dataclass(frozen=True)

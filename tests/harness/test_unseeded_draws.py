@@ -31,11 +31,14 @@ def _drawn_by(client: int, seed: int | None = None, *, more: bool = True) -> dic
         strategy = _CASE.build()
         noise = strategy.run(lambda: tf.random.uniform([4])) if more else None
         parts = [] if noise is None else [each.numpy().tolist() for each in strategy.experimental_local_results(noise)]
+        twice = tf.function(lambda: (tf.random.uniform([4]), tf.random.uniform([4])))
+        both = [each.numpy().tolist() for each in twice()]
     return {
         "order": order,
         "noisy": noisy,
         "host": host,
         "replicas": parts,
+        "both": both,
         "counted": (drawn.orders, before, drawn.outside),
     }
 
@@ -69,6 +72,12 @@ def test_replicas_of_all_workers_draw_apart(drawn: dict[str, dict[str, Any]]) ->
     assert len(set(parts)) == len(parts) == 4
 
 
+def test_no_draw_is_the_next_one_of_another_worker(drawn: dict[str, dict[str, Any]]) -> None:
+    """In a graph TensorFlow numbers seeds one by one, and the first draw of one worker is none of the other's."""
+    both = [tuple(each) for worker in ("first", "second") for each in drawn[worker]["both"]]
+    assert len(set(both)) == len(both) == 4
+
+
 def test_noise_of_datasets_stays_alike(drawn: dict[str, dict[str, Any]]) -> None:
     """It tells which example one device has in its place."""
     assert drawn["first"]["noisy"] == drawn["second"]["noisy"]
@@ -77,7 +86,7 @@ def test_noise_of_datasets_stays_alike(drawn: dict[str, dict[str, Any]]) -> None
 def test_the_seed_of_a_dataset_is_no_number_that_is_drawn(drawn: dict[str, dict[str, Any]]) -> None:
     """It counts as an order, and excuses no part of an example; what the host draws does."""
     assert drawn["first"]["counted"] == (0, 0, 0)
-    assert drawn["second"]["counted"] == (1, 0, 1)
+    assert drawn["second"]["counted"] == (1, 0, 3)
 
 
 def masked(strategy: Any, record: Any, seed: int | None = None) -> None:

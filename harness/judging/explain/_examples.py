@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from harness.evidence.witness_values import for_coordinator
 from harness.judging.explain._view import view_of
 from harness.judging.explain.causes import NamedCause, cause_of
 from harness.judging.explain.protocol import Case, Explanation
@@ -33,8 +34,11 @@ def amiss(case: Case) -> WrongExamples | None:
     """None when a client recorded no examples or nothing is wrong; a mere change of order counts as wrong.
 
     What steps consumed that only one of the two has taken is nothing wrong with the examples of a run whose other steps
-    are right, unless it is the tail that a known cause drops.
+    are right, unless it is the tail that a known cause drops. What a coordinator's workers read is a condition where a
+    process has followed the run, and explains nothing.
     """
+    if case.follows and for_coordinator(case.run):
+        return None
     both = aligned(case.run, case.reference)
     if both.run.silent or not both.run.clients or not len(both.reference):
         return None

@@ -9,6 +9,7 @@ from typing import Any
 
 from harness.evidence.step_graph import Argument
 from harness.evidence.watched_step import WatchedVariable
+from harness.recording.layouts import numbers_of
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 
@@ -124,7 +125,7 @@ def _held(handle: Any) -> int:
 
     try:
         (kept,) = handle._handle_data.shape_and_type  # noqa: SLF001 - nothing public knows the dtype
-        array = gen_resource_variable_ops.read_variable_op(handle, kept.dtype).numpy()
+        array = numbers_of(gen_resource_variable_ops.read_variable_op(handle, kept.dtype))
     except Exception:  # noqa: BLE001 - whatever cannot be read
         return -1
     return zlib.crc32(array.tobytes(), zlib.crc32(repr(array.shape).encode())) | 1 if array.any() else 0
@@ -273,7 +274,7 @@ def _of_all(value: Any, name: str, yielded: Yielded, handles: Handles) -> Iterat
 def _example(tensor: Any, name: str, replica: int | None, yielded: Yielded) -> Argument:
     if tensor.dtype.name in ("resource", "variant", "string"):
         return Argument("other", f"{name} is a {tensor.dtype.name}", replica)
-    array = tensor.numpy()
+    array = numbers_of(tensor)
     if tensor in yielded and array.ndim:
         rows = tuple(zlib.crc32(row.tobytes()) for row in array)
         return Argument("example", name, replica, rows=rows, source=yielded.source(tensor))
@@ -289,6 +290,6 @@ def _captured(outer: Any, position: int, handles: Handles) -> Argument:
         return Argument("other", f"a captured {outer.dtype.name}")
     if not hasattr(outer, "numpy"):
         return Argument("other", "a value that was captured from another graph")
-    array = outer.numpy()
+    array = numbers_of(outer)
     shown = f"{array.dtype} {array.shape}"
     return Argument("plain", f"captured {shown}", digest=zlib.crc32(array.tobytes()))

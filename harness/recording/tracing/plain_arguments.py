@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 from typing import Any
 
+from harness.recording.layouts import numbers_of
 from harness.recording.tracing.arguments import Handles, Yielded
 
 
@@ -57,7 +58,7 @@ class PlainArguments:
             return None
         if isinstance(value, tf.Tensor) and value.dtype.name in ("resource", "variant"):
             return None
-        array = np.asarray(value)
+        array = numbers_of(value) if isinstance(value, tf.Tensor) else np.asarray(value)
         held = array.tobytes() if array.dtype.kind != "O" else repr(array.tolist()).encode()
         return zlib.crc32(held, zlib.crc32(repr((array.shape, str(array.dtype))).encode()))
 

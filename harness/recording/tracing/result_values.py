@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.evidence.step_graph import Output
+from harness.recording.layouts import numbers_of
 
 _POWERS = ((1, 0), (1, -2), (1, 3), (1, -14), (1, -2), (-1, 0), (-1, -14), (1, 2))
 """The sign and the power of two of the stand-ins of each call, again and again."""
@@ -159,5 +160,5 @@ def reported_value(value: Any) -> Any:
         value = tf.convert_to_tensor(value)
     if isinstance(value, tf.Tensor) and value.dtype.is_floating:
         value = tf.cast(value, tf.float64)  # of bfloat16 and its like NumPy knows nothing
-    array = np.asarray(value)
+    array = numbers_of(value) if isinstance(value, tf.Tensor) else np.asarray(value)
     return array if array.dtype.kind in "fiub" else None

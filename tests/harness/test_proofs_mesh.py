@@ -1,0 +1,72 @@
+"""Proofs of steps on a mesh: tensor-parallel layers are proved, and what a graph on a mesh does not say is open."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.evidence.step_graph import Graph, GraphNode, StepGraph
+from harness.proofs import prove
+from harness.relations.meshes import doubts_of_mesh
+
+_PROGRAMS = Path(__file__).parents[2] / "tools" / "trying" / "programs" / "dtensor.py"
+
+
+def _graph(*nodes: GraphNode) -> StepGraph:
+    variable = GraphNode("Placeholder", "variable")
+    return StepGraph("local:0", 1, graphs=(Graph((variable, *nodes), (0,), ()),))
+
+
+_READ = GraphNode("ReadVariableOp", "read", ((0, 0),))
+_WRITTEN = GraphNode("AssignSubVariableOp", "written", ((0, 0), (1, 0)))
+_ADAM = GraphNode("ResourceApplyAdam", "adam", ((0, 0), (1, 0)))
+
+
+@pytest.mark.parametrize(
+    ("graphs", "said"),
+    [
+        ([_graph(_READ, _WRITTEN)], []),
+        ([_graph(_READ, _WRITTEN, _READ)], ["read after it was written"]),
+        ([_graph(_READ, _ADAM, _READ)], ["read after it was written"]),
+        ([_graph(GraphNode("StatelessRandomUniformV2", "drawn"))], ["random numbers"]),
+        ([_graph(_READ), _graph(_READ)], ["each client has a graph of its own"]),
+    ],
+)
+def test_what_a_graph_on_a_mesh_does_not_say(graphs: list[StepGraph], said: list[str]) -> None:
+    """Old values of variables, numbers that depend on layouts, and what other clients give."""
+    found = list(doubts_of_mesh(graphs))
+    assert len(found) == len(said)
+    assert all(words in each for words, each in zip(said, found, strict=True))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["right", "right_attention", "right_clipped", "right_momentum_by_value"])
+def test_tensor_parallel_layers_are_proved(name: str) -> None:
+    """Columns and rows of an MLP, heads of attention: one graph means the same on a mesh, for batches of one size."""
+    proof = prove(f"{_PROGRAMS}:train_{name}", "dtensor-2x2")
+    assert proof.status == "conditional", str(proof)
+    assert [each.what.partition(",")[0] for each in proof.conditions] == [
+        "every batch has as many examples as the first one"
+    ]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("divided_by_axis", "dtensor-2x2"),
+        ("copies_differ", "dtensor-2"),
+        ("row_parallel_not_reduced", "dtensor-2x2"),
+        ("right_dropout", "dtensor-2x2"),
+    ],
+)
+def test_what_is_wrong_or_drawn_is_not_proved(name: str, strategy: str) -> None:
+    """A number of devices in the graph has its line; copies that differ make no whole."""
+    proof = prove(f"{_PROGRAMS}:train_{name}", strategy)
+    assert proof.status == "open", str(proof)
+    if name == "divided_by_axis":
+        (suspect,) = {(each.place.line, each.place.source) for each in proof.suspects if each.place is not None}
+        assert suspect[1].endswith("# guilty")
+    if name == "row_parallel_not_reduced":
+        assert "different copies" in " ".join(proof.reasons)
