@@ -37,13 +37,13 @@ def _train(strategy: Any, record: Any, goes_on: Callable[[int], bool]) -> None:
 
 
 def by_the_clock(strategy: Any, record: Any) -> None:
-    """As many steps as a budget of time allows."""
-    began = time.monotonic()
+    """As many steps as a budget of time allows, of a length that is another one in each process."""
+    began, seconds = time.monotonic(), 0.03 + time.time_ns() // 1000 % 89 / 400
 
     def goes_on(number: int) -> bool:
-        until = time.monotonic() + 0.1
+        until = time.monotonic() + seconds
         while time.monotonic() < until:
-            """A step of a tenth of a second."""
+            """A step of 0.03 to 0.25 s: on a busy machine as many of one length may fit into both runs."""
         return time.monotonic() - began < 3
 
     _train(strategy, record, goes_on)
@@ -58,6 +58,9 @@ def by_replicas(strategy: Any, record: Any) -> None:
 @pytest.mark.parametrize(("program", "outcome"), [(by_the_clock, "abstained"), (by_replicas, "inconsistent")])
 def test_a_budget_of_time_is_no_mistake(program: Callable[..., None], outcome: str) -> None:
     """A number of steps that follows from the number of replicas is one."""
-    verdict = verify(program, "mirrored-2", prove=False, explain=False)
+    # A run and its reference may come to as many steps by chance; three times they do not.
+    verdicts = (verify(program, "mirrored-2", prove=False, explain=False) for _ in range(3))
+    verdict = next((each for each in verdicts if each.outcome != "consistent"), None)
+    assert verdict is not None
     assert verdict.outcome == outcome
     assert ("follows from a clock" in str(verdict.abstained)) is (outcome == "abstained")
