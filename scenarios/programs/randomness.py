@@ -12,21 +12,27 @@ Source = Literal["dropout", "noise", "generator", "stateless", "stateless_shared
 _SIZE = 256
 
 
-def make(source: Source, flavour: models.Flavour = "keras", *, seeded: bool = False) -> Callable[[Any, Any], None]:
+def make(
+    source: Source, flavour: models.Flavour = "keras", *, seeded: bool = False, global_seed: int | None = None
+) -> Callable[[Any, Any], None]:
     """Draws 256 numbers on every replica in each of three steps and reports which share of all the draws are distinct.
 
     `dropout` and `noise` are Keras layers; `generator` is a `tf.random.Generator` created in the strategy's scope;
     `stateless` gives every replica and step its own seed, and the mistake `stateless_shared` gives replicas the same
     one. One device draws a new stream in each step, so that the share is 1; of R replicas that draw the same numbers it
-    is 1 / R.
+    is 1 / R. With `global_seed` each process sets that of TensorFlow.
     """
-    return functools.partial(_draw, source=source, flavour=flavour, seeded=seeded)
+    return functools.partial(_draw, source=source, flavour=flavour, seeded=seeded, global_seed=global_seed)
 
 
-def _draw(strategy: Any, record: Any, *, source: Source, flavour: models.Flavour, seeded: bool) -> None:
+def _draw(
+    strategy: Any, record: Any, *, source: Source, flavour: models.Flavour, seeded: bool, global_seed: int | None
+) -> None:
     import numpy as np
     import tensorflow as tf
 
+    if global_seed is not None:
+        tf.random.set_seed(global_seed)
     with strategy.scope():
         draw = _source(source, models.keras_module(flavour), seeded)
 
