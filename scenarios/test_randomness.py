@@ -36,7 +36,7 @@ def test_dropout_of_tf_keras(strategy: StrategyCase, seeded: bool) -> None:
 
 @pytest.mark.strategies("multi_worker-2", full=("multi_worker-3",))
 def test_workers_with_one_global_seed_draw_alike(strategy: StrategyCase) -> None:
-    """Documented by `tf.random.set_seed`: with one global seed programs draw alike, and so do workers; else they do not."""
+    """Documented by `tf.random.set_seed`: with one global seed workers draw alike. Without one they do not."""
     assert verify(randomness.make("dropout", "tf_keras"), strategy, tier="exact")
     verdict = verify(randomness.make("dropout", "tf_keras", global_seed=7), strategy, tier="exact")
     assert not verdict
