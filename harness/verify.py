@@ -19,7 +19,7 @@ from harness.evidence.reference import Reference
 from harness.judgement import judge, task_summaries
 from harness.judging.assumptions import with_assumptions
 from harness.judging.native_scale import NativeRun
-from harness.judging.replica_batches import with_data
+from harness.judging.replica_batches import met_on_mesh, with_data
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.proofs import WaitForProof, is_asked, proved
@@ -177,7 +177,8 @@ class _Proof:
         seconds = asked.timeout if asked.prove else min(asked.timeout, max(_PROOF_SECONDS_MIN, _PROOF_SHARE * past))
         found = (self._begun or self._tracing())(seconds, refutes=verdict.can_be_refuted)
         parts = read_parts(self._attempt.directory)
-        return with_data(found, [*(part.trace for part in parts.earlier), parts.last])
+        held_against = met_on_mesh if self._attempt.case.family.on_mesh else with_data
+        return held_against(found, [*(part.trace for part in parts.earlier), parts.last])
 
     def _tracing(self) -> WaitForProof:
         attempt = self._attempt

@@ -29,6 +29,16 @@ def with_data(proof: Proof, runs: Iterable[RunTrace]) -> Proof:
     return dataclasses.replace(proof, conditions=conditions)
 
 
+def met_on_mesh(proof: Proof, runs: Iterable[RunTrace]) -> Proof:
+    """The proof of a step on a mesh, whose condition is met: batches of other sizes would have left it open.
+
+    For those the function is traced again, which is seen while it is looked at.
+    """
+    steps = sum(len(run.clients[0].steps or run.clients[0].seen) for run in runs)
+    conditions = (dataclasses.replace(each, met=Met(steps, 0)) for each in proof.conditions)
+    return dataclasses.replace(proof, conditions=tuple(conditions)) if steps else proof
+
+
 def _met(what: str, steps: list[tuple[int, Shares]]) -> Met | None:
     if what not in _HOLDS or not steps:
         return None
