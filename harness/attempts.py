@@ -239,7 +239,8 @@ class JudgedAttempt:
 
     def _unless_drawn(self, verdict: Verdict, reference: Reference) -> Verdict:
         """The verdict, taken back where no step has left evidence, so that one device draws numbers of its own."""
-        unseen = self._leaves_evidence and not self.evidence.is_there
+        # On a mesh each device draws the whole by its seeds, as one device does.
+        unseen = self._leaves_evidence and not self.case.family.on_mesh and not self.evidence.is_there
         if reference.follows or not unseen or self.changes is not None or not differs_by_numbers(verdict):
             return verdict
         phase("running it on one device with other seeds, for whether it draws")

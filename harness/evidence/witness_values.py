@@ -20,7 +20,7 @@ from harness.evidence.trace import Array, ClientTrace, DrawSeen, RunTrace, Seen,
 from harness.evidence.variable_pairs import Place, common_places, placed
 
 OWN_DRAWS = ("own", "order", "state", "mixed_rows", "statistics", "equal_by_process")
-"""The kinds of a `DrawSeen` that say what each replica has for itself."""
+"""The kinds of a `DrawSeen` that are no mistake by themselves: what each replica has for itself, or by one seed."""
 
 _FILLED = ("loss", "examples")
 _SHOWN_MAX = 4

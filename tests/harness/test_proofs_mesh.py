@@ -14,13 +14,22 @@ from harness.relations.meshes import doubts_of_mesh
 _PROGRAMS = Path(__file__).parents[2] / "tools" / "trying" / "programs" / "dtensor.py"
 
 
-def _graph(*nodes: GraphNode) -> StepGraph:
-    variable = GraphNode("Placeholder", "variable")
-    return StepGraph("local:0", 1, graphs=(Graph((variable, *nodes), (0,), ()),))
+_VARIABLE = GraphNode("Placeholder", "variable")
+
+
+def _graph(*nodes: GraphNode, called: tuple[GraphNode, ...] = ()) -> StepGraph:
+    """A step whose first node is a variable's handle; the second graph is what it may call, with that handle too."""
+    graphs = [Graph((_VARIABLE, *each), (0,), ()) for each in (nodes, called)]
+    return StepGraph("local:0", 1, graphs=tuple(graphs))
+
+
+def _calls(kind: str) -> GraphNode:
+    return GraphNode(kind, "call", ((0, 0),), functions={"f": 1})
 
 
 _READ = GraphNode("ReadVariableOp", "read", ((0, 0),))
 _WRITTEN = GraphNode("AssignSubVariableOp", "written", ((0, 0), (1, 0)))
+_ALIAS, _READ_BY_ALIAS = GraphNode("Identity", "alias", ((0, 0),)), GraphNode("ReadVariableOp", "again", ((2, 0),))
 _ADAM = GraphNode("ResourceApplyAdam", "adam", ((0, 0), (1, 0)))
 
 
@@ -30,6 +39,12 @@ _ADAM = GraphNode("ResourceApplyAdam", "adam", ((0, 0), (1, 0)))
         ([_graph(_READ, _WRITTEN)], []),
         ([_graph(_READ, _WRITTEN, _READ)], ["read after it was written"]),
         ([_graph(_READ, _ADAM, _READ)], ["read after it was written"]),
+        ([_graph(_WRITTEN, _ALIAS, _READ_BY_ALIAS)], ["read after it was written"]),
+        ([_graph(_calls("PartitionedCall"), _READ, called=(_WRITTEN,))], ["read after it was written"]),
+        ([_graph(_WRITTEN, _calls("PartitionedCall"), called=(_READ,))], ["read after it was written"]),
+        ([_graph(_calls("While"), called=(_READ, _WRITTEN))], ["read after it was written"]),
+        ([_graph(_calls("While"), _WRITTEN, called=(_READ,))], []),
+        ([_graph(_READ, _calls("PartitionedCall"), called=(_READ, _WRITTEN))], []),
         ([_graph(GraphNode("StatelessRandomUniformV2", "drawn"))], ["random numbers"]),
         ([_graph(_READ), _graph(_READ)], ["each client has a graph of its own"]),
     ],
