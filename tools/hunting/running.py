@@ -98,6 +98,8 @@ def result_of(hunting: Hunting, plans_max: int) -> Hunted:
     undisturbed = subject.run(FaultPlan())
     assert undisturbed, f"{hunting.name}: {undisturbed}"
     steering, plans = _source(subject, hunting, undisturbed.shown.passed)
+    if steering is not None:
+        steering.corpus.coverage.begin(undisturbed.shown)
     number = 0
     for plan in itertools.islice(plans, plans_max):
         number += 1
