@@ -12,13 +12,14 @@ from typing import Any, Protocol
 from harness.evidence.step_graph import SAME_NUMBER
 from harness.refuting import confirmed, refuted
 from harness.relations.meshes import doubts_of_mesh
-from harness.relations.proof import Proof, Under
+from harness.relations.proof import Proof, SourcePlace, Suspect, Under
 from harness.relations.prover import proof_of
 from harness.running.observe import check_hardware
 from harness.running.step_graphs import StepGraphs, tracing
 from harness.subject.program import Program
 from harness.subject.strategies import StrategyCase, strategy_case
 from simulator import DeadlineExceeded, LockstepError
+from simulator.agent.places import file_and_line, source_at
 
 PROVE_VARIABLE = "LOCKSTEP_PROVE"
 """Set to 0, nothing is proved where nobody has asked: in a suite of hundreds of programs it takes its seconds in each.
@@ -149,6 +150,12 @@ def hidden(case: StrategyCase) -> str | None:
 
 def _on_mesh(found: Proof, graphs: StepGraphs) -> Proof:
     """What follows where operations mean whole tensors; no smaller batch is tried, which may not fit the mesh."""
+    unlike = [each.unlike for each in graphs.clients if each.unlike is not None]
+    if unlike:
+        where = file_and_line(unlike[0])
+        place = None if where is None else SourcePlace(*where, source_at(*where), "pack")
+        suspect = Suspect(place, "the devices are given different copies of what is one tensor for the step", "")
+        return dataclasses.replace(found, status="refuted", conditions=(), reasons=(), suspects=(suspect,))
     doubts = tuple(dict.fromkeys(doubts_of_mesh(graphs.clients)))
     if doubts:
         return dataclasses.replace(found, status="open", conditions=(), reasons=(*found.reasons, *doubts))

@@ -119,6 +119,8 @@ class StepGraph(msgspec.Struct, frozen=True):
         cut: whether the program was ended before its own end.
         lengths: of some calls how many rows each example had in each replica of this process.
         others: functions that are called besides, change variables and do not train.
+        unlike: the line that gave the devices of a mesh different copies of what the function takes for one tensor,
+            empty where it is not known; None if they have equal ones.
     """
 
     task: str
@@ -141,6 +143,7 @@ class StepGraph(msgspec.Struct, frozen=True):
     cut: bool = False
     lengths: tuple[tuple[int | None, ...], ...] = ()
     others: tuple[StepGraph, ...] = ()
+    unlike: str | None = None
 
 
 _FILED = MessageFile(StepGraph)

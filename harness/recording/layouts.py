@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+class CopiesDiffer(ValueError):
+    """The devices of a mesh have different copies of what is laid out as one tensor, so that there is no whole."""
+
+
 @dataclass(frozen=True)
 class Shard:
     """What one device has of a variable.
@@ -92,7 +96,7 @@ def numbers_of(tensor: Any) -> np.ndarray[Any, Any]:
     """The numbers of a tensor, of one on a mesh those of the whole.
 
     Raises:
-        ValueError: its copies along an axis of the mesh differ, so that there is no whole.
+        CopiesDiffer: its copies along an axis of the mesh differ.
     """
     import numpy as np
 
@@ -100,7 +104,7 @@ def numbers_of(tensor: Any) -> np.ndarray[Any, Any]:
         return np.asarray(tensor.numpy())
     first, *others = copies_of(tensor)
     if any(first.tobytes() != other.tobytes() for other in others):
-        raise ValueError("the devices of the mesh have different copies of what is laid out as one tensor")
+        raise CopiesDiffer("the devices of the mesh have different copies of what is laid out as one tensor")
     return first
 
 

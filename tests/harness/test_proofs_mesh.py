@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -82,17 +83,74 @@ def test_a_run_meets_what_its_proof_needs() -> None:
     ("name", "strategy"),
     [
         ("divided_by_axis", "dtensor-2x2"),
-        ("copies_differ", "dtensor-2"),
-        ("row_parallel_not_reduced", "dtensor-2x2"),
         ("right_dropout", "dtensor-2x2"),
     ],
 )
 def test_what_is_wrong_or_drawn_is_not_proved(name: str, strategy: str) -> None:
-    """A number of devices in the graph has its line; copies that differ make no whole."""
+    """A number of devices in the graph has its line."""
     proof = prove(f"{_PROGRAMS}:train_{name}", strategy)
     assert proof.status == "open", str(proof)
     if name == "divided_by_axis":
         (suspect,) = {(each.place.line, each.place.source) for each in proof.suspects if each.place is not None}
         assert suspect[1].endswith("# guilty")
-    if name == "row_parallel_not_reduced":
-        assert "different copies" in " ".join(proof.reasons)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("row_parallel_not_reduced", "dtensor-2x2"),
+        ("dropout_along_model", "dtensor-1x2"),
+        ("copies_differ", "dtensor-2"),
+    ],
+)
+def test_copies_that_differ_refute_a_step_with_their_line(name: str, strategy: str) -> None:
+    """Parts of a product that nobody has summed, a mask of each device, weights of each device: no one tensor."""
+    culprit = prove(f"{_PROGRAMS}:train_{name}", strategy).culprit
+    assert culprit is not None
+    assert culprit.place is not None
+    place = culprit.place
+    lines = _PROGRAMS.read_text(encoding="utf-8").splitlines()[place.line - 1 : place.line + 2]
+    assert place.source in lines[0]
+    assert "guilty" in "".join(lines)
+
+
+@pytest.mark.full
+def test_a_later_step_is_refuted_too_and_equal_copies_are_not() -> None:
+    """Copies of the second batch differ; where all devices have equal ones, nothing is said of them."""
+    wrong = prove(_later_copies_differ, "dtensor-1x2")
+    assert wrong.status == "refuted"
+    assert wrong.culprit is not None
+    assert wrong.culprit.place is not None
+    assert "dtensor.pack" in wrong.culprit.place.source
+    assert prove(_copies_are_equal, "dtensor-1x2").status != "refuted"
+
+
+def _later_copies_differ(strategy: Any, record: Any) -> None:
+    _packed_rate(strategy, record, [(0.1, 0.1), (0.1, 0.2)])
+
+
+def _copies_are_equal(strategy: Any, record: Any) -> None:
+    _packed_rate(strategy, record, [(0.1, 0.1), (0.2, 0.2)])
+
+
+def _packed_rate(strategy: Any, record: Any, rates: Any) -> None:
+    """Two steps, with a learning rate that each of the two devices is given by itself."""
+    import tensorflow as tf
+    from tensorflow.experimental import dtensor
+
+    whole = dtensor.Layout.replicated(strategy.mesh, rank=2)
+    single = dtensor.Layout.replicated(strategy.mesh, rank=0)
+    weights = dtensor.DVariable(dtensor.relayout(tf.ones([4, 2]), whole), name="weights")
+
+    @tf.function
+    def step(x: Any, rate: Any) -> Any:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.matmul(x, weights) ** 2)
+        weights.assign_sub(rate * tape.gradient(loss, weights))
+        return loss
+
+    for of_devices in rates:
+        x = dtensor.relayout(tf.ones([8, 4]), whole)
+        rate = dtensor.pack([tf.constant(each) for each in of_devices[: strategy.mesh.size]], single)
+        record.step(loss=step(x, rate), variables=[weights])

@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.evidence.step_graph import Argument
 from harness.evidence.watched_step import WatchedVariable
-from harness.recording.layouts import numbers_of
+from harness.recording.layouts import CopiesDiffer, numbers_of
 from harness.recording.patches import patched
 from harness.recording.watch.variables import Variables, outermost
 
@@ -126,6 +126,8 @@ def _held(handle: Any) -> int:
     try:
         (kept,) = handle._handle_data.shape_and_type  # noqa: SLF001 - nothing public knows the dtype
         array = numbers_of(gen_resource_variable_ops.read_variable_op(handle, kept.dtype))
+    except CopiesDiffer:
+        raise
     except Exception:  # noqa: BLE001 - whatever cannot be read
         return -1
     return zlib.crc32(array.tobytes(), zlib.crc32(repr(array.shape).encode())) | 1 if array.any() else 0

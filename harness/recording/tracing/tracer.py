@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 
 from harness.evidence.step_graph import StepGraph
+from harness.recording.layouts import CopiesDiffer
+from harness.recording.packing import unlike_copies_heard
 from harness.recording.patches import patched
 from harness.recording.tracing.assignments import assigns, changes
 from harness.recording.tracing.process import TracedProcess, TracingDone
@@ -21,6 +23,7 @@ from harness.recording.tracing.step_function import StepFunction
 from harness.recording.tracing.trace_notes import TraceNotes
 from harness.recording.tracing.trial_batches import BatchOutcome, TrialBatch, tried
 from harness.recording.watch.compiled import uncompiled
+from harness.subject.strategies.dtensor import MeshStrategy
 
 _NAMED = re.compile(r"\w*(Error|Exception)\b[^:]*: ")
 _READS = ("ReadVariableOp", "ResourceGather", "ResourceGatherNd")
@@ -50,6 +53,7 @@ class Tracer:
         self._inside = False
         self._differentiated = False
         self._eager = 0
+        self._unlike: list[str] = []
 
     @contextlib.contextmanager
     def active(self) -> Iterator[None]:
@@ -62,6 +66,8 @@ class Tracer:
         with contextlib.ExitStack() as stack:
             stack.enter_context(uncompiled())
             stack.enter_context(self._process.active())
+            if isinstance(self._strategy, MeshStrategy):
+                stack.enter_context(unlike_copies_heard(self._unlike.append, lambda: contextlib.suppress(Exception)))
             stack.enter_context(patched(polymorphic_function.Function, "__call__", self._calling))
             stack.enter_context(patched(concrete_function.ConcreteFunction, "__call__", self._calling_graph))
             stack.enter_context(patched(distribute_lib.StrategyBase, "run", self._running))
@@ -103,6 +109,16 @@ class Tracer:
             yield
         finally:
             self._inside = False
+
+    @contextlib.contextmanager
+    def _of_one_tensor(self) -> Iterator[None]:
+        """There is no step to follow where devices have different copies of what it is given."""
+        try:
+            yield
+        except CopiesDiffer as error:
+            line = self._unlike[0] if self._unlike else ""
+            self.traced = msgspec.structs.replace(self._nothing(str(error)), unlike=line)
+            raise TracingDone from error
 
     # ------------------------------------------------------------------ what is heard
 
@@ -176,7 +192,7 @@ class Tracer:
         def call(function: Any, *args: Any, **options: Any) -> Any:
             if self._inside or not tf.executing_eagerly():
                 return original(function, *args, **options)
-            with self._own():
+            with self._own(), self._of_one_tensor():
                 if self.traced is None:
                     return self._traced_or_run(original, function, args, options)
                 if function is self._stepping.function:
@@ -250,6 +266,8 @@ class Tracer:
             raise TracingDone
         try:
             self.traced, result = self._stepping.begin(function, concrete, (args, options), seconds)
+        except CopiesDiffer:
+            raise
         except Exception as error:
             self.traced = self._nothing(f"the graph cannot be taken apart: {type(error).__name__}: {error}")
             raise TracingDone from error

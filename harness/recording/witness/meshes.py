@@ -6,14 +6,15 @@ What a program packs is given eagerly, and is looked at.
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.layouts import is_laid_out, local_shards
+from harness.recording.layouts import is_laid_out
+from harness.recording.packing import unlike_copies_heard
 from harness.recording.patches import patched
 from harness.recording.random_operations import random_operations
-from harness.recording.watch.places import Places
 from harness.recording.witness.protocol import WitnessState
 from harness.subject.strategies.dtensor import MeshStrategy
 
@@ -28,37 +29,20 @@ def active(gathered: WitnessState) -> Iterator[None]:
         yield
         return
     import tensorflow as tf
-    from tensorflow.experimental import dtensor
     from tensorflow.python.eager.polymorphic_function import polymorphic_function
+
+    def packed(line: str) -> None:
+        gathered.noted.packed.setdefault(line, gathered.number)
 
     with contextlib.ExitStack() as stack:
         stack.enter_context(gathered.cannot_see(_UNSEEN))
-        stack.enter_context(patched(dtensor, "pack", _packing(gathered)))
+        stack.enter_context(unlike_copies_heard(packed, functools.partial(gathered.looking, "what is packed")))
         draws = _Draws(gathered, gathered.strategy.mesh)
         stack.enter_context(patched(polymorphic_function.Function, "__call__", draws.calling))
         stack.enter_context(patched(tf.GradientTape, "gradient", draws.differentiating))
         for module, name in random_operations():
             stack.enter_context(patched(module, name, draws.drawing))
         yield
-
-
-def _packing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Note the lines that pack different copies of one shard, which DTensor believes to be equal."""
-    places = Places()
-
-    def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def pack(tensors: Any, layout: Any) -> Any:
-            with gathered.looking("what is packed"):
-                shards: dict[tuple[int, ...], set[bytes]] = {}
-                for shard, part in zip(local_shards(layout), tensors, strict=False):
-                    shards.setdefault(shard, set()).add(part.numpy().tobytes())
-                if any(len(copies) > 1 for copies in shards.values()):
-                    gathered.noted.packed.setdefault(places.line() or "", gathered.number)
-            return original(tensors, layout)
-
-        return pack
-
-    return around
 
 
 class _Draws:
