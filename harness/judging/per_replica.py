@@ -135,7 +135,7 @@ def drawn_by_each(verdict: Verdict, reference: RunTrace, evidence: RunEvidence) 
 
 UNSEEN_DRAWS = (
     "the program draws random numbers, and no step of it was seen, so that one device draws others. A step is seen "
-    "where a tf.function that trains is called: leave out what traces it before, such as get_concrete_function"
+    "where the main thread calls a tf.function that trains"
 )
 
 

@@ -1,7 +1,8 @@
-"""A step that the program traces before it calls it is not seen: what it draws is not taken for a mistake."""
+"""A step that the program has traced before it calls it, or its graph, is judged; in another thread none is seen."""
 
 from __future__ import annotations
 
+import concurrent.futures
 import functools
 from typing import Any
 
@@ -10,8 +11,8 @@ import pytest
 from harness import Program, verify
 
 
-def _train(strategy: Any, record: Any, *, drops: bool, wrong: bool = False) -> None:
-    """Four steps of a linear regression, of which the program first asks how many operations it has."""
+def _train(strategy: Any, record: Any, *, drops: bool, wrong: bool, how: str) -> None:
+    """Four steps of a linear regression: by the function, by its graph, or in a thread of the program's own."""
     import numpy as np
     import tensorflow as tf
 
@@ -32,21 +33,35 @@ def _train(strategy: Any, record: Any, *, drops: bool, wrong: bool = False) -> N
     def step(x: Any, y: Any) -> None:
         strategy.run(replica, args=(x, y))
 
-    for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(data)):
-        if not number:
-            assert step.get_concrete_function(x, y).graph.get_operations()
-        step(x, y)
-        record.step(variables=[w])
+    called: Any = step
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        for number, (x, y) in enumerate(strategy.experimental_distribute_dataset(data)):
+            if how != "thread" and not number:
+                graph = step.get_concrete_function(x, y)
+                called = graph if how == "graph" else step
+            if how == "thread":
+                pool.submit(called, x, y).result()
+            else:
+                called(x, y)
+            record.step(variables=[w])
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("drops", "wrong", "outcome"),
-    [(True, False, "abstained"), (False, False, "consistent"), (False, True, "inconsistent")],
+    ("how", "drops", "wrong", "outcome"),
+    [
+        ("function", True, False, "consistent"),
+        ("function", True, True, "inconsistent"),
+        ("graph", True, False, "consistent"),
+        ("graph", True, True, "inconsistent"),
+        ("thread", True, False, "abstained"),
+        ("thread", False, False, "consistent"),
+        ("thread", False, True, "inconsistent"),
+    ],
 )
-def test_a_step_that_nobody_sees_is_judged_unless_it_draws(drops: bool, wrong: bool, outcome: str) -> None:
-    """One device runs beside it, and draws numbers of its own: other seeds show that it does."""
-    program = Program.of(functools.partial(_train, drops=drops, wrong=wrong))
+def test_a_step_is_judged_unless_nobody_sees_what_it_draws(how: str, drops: bool, wrong: bool, outcome: str) -> None:
+    """What is seen of a step says what it drew. Of another one device draws other numbers, as other seeds show."""
+    program = Program.of(functools.partial(_train, drops=drops, wrong=wrong, how=how))
     verdict = verify(program, "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
     assert ("draws random numbers" in str(verdict.abstained)) == (outcome == "abstained")

@@ -7,7 +7,7 @@ import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,6 +30,9 @@ from harness.recording.witness._variables import first_values, is_large, read
 from harness.recording.witness.metrics import EVENT
 from harness.recording.witness.protocol import Seam, WitnessState
 from simulator.agent import now
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _HELD_MAX = 16
 """Steps of which only examples are seen are written together, so many at most: a step takes less time then. A process
@@ -130,8 +133,24 @@ class Witness:
         Args:
             make: makes what leaves it, of what hands values over, and of what hands over a digest for each replica.
         """
-        found = self._gathered.steps = make(self._gathered.deliver, self._gathered.deliver_digests)
+        found = self._gathered.steps = make(self._gathered.deliver, self._deliver_digests)
         return found
+
+    def _deliver_digests(self, made: Callable[[], Sequence[Any]]) -> None:
+        """Have the examples of a step be known by digests, for each local replica an int64, at every step.
+
+        A program goes on without them if they cannot be made.
+        """
+        import tensorflow as tf
+
+        gathered = self._gathered
+        site = gathered.site()
+
+        def made_of(several: Sequence[np.ndarray[Any, Any]]) -> list[Event]:
+            return [Event("examples", 0, site, (), tuple(words.reshape(-1, 1))) for words in several]
+
+        with gathered.looking("digests of examples"):
+            gathered.deliver_always([tf.bitcast(tf.reshape(each, [1]), tf.uint8) for each in made()], made_of)
 
     def through(self, files: Files, *, only_closures: bool = False) -> None:
         """Have values leave graphs by files, since these are run in other processes.
@@ -203,7 +222,7 @@ class Witness:
 
     def trains(self, function: Any) -> bool:
         """Whether a function that was called, or scheduled, has made a step."""
-        return function in self._gathered.training
+        return function in self._gathered.functions.training
 
     def note(self, text: str) -> None:
         """Keep a sentence about something that cannot be seen."""

@@ -1,4 +1,7 @@
-"""Outermost calls of `tf.function`s, and of `Strategy.run` where a program runs eagerly: those that train are steps."""
+"""Outermost calls of `tf.function`s, and of `Strategy.run` where a program runs eagerly: those that train are steps.
+
+A program may also have a function traced, and call the graph that this gives.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +22,37 @@ AROUND = True
 """It is around what other seams do in a call: when that has ended, they have seen all of it."""
 
 
+_TRACED_FROM = "_lockstep_traced_from"
+"""Of a graph that a program had traced: the function. A graph without it is no step, or not the program's."""
+
+
 @contextlib.contextmanager
 def active(gathered: WitnessState) -> Iterator[None]:
     """Know a step when it is made, within this context."""
     import tensorflow as tf
     from tensorflow.python.distribute import distribute_lib
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+    from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        """As for both, a function and `Strategy.run`."""
+        """As for all, a function, its graph and `Strategy.run`."""
 
         def call(called: Any, *args: Any, **options: Any) -> Any:
-            if gathered.threads.is_aside:
+            is_other = isinstance(called, concrete_function.ConcreteFunction) and not hasattr(called, _TRACED_FROM)
+            if gathered.threads.is_aside or is_other:
                 return original(called, *args, **options)
             if not gathered.is_outermost:
-                in_graph = not (tf.executing_eagerly() or isinstance(called, polymorphic_function.Function))
+                in_graph = not tf.executing_eagerly() and isinstance(called, distribute_lib.StrategyBase)
                 with gathered.together() if in_graph else contextlib.nullcontext():
                     return original(called, *args, **options)
-            runs = not isinstance(called, polymorphic_function.Function)
+            runs = isinstance(called, distribute_lib.StrategyBase)
             # What an eager program has its replicas run may be a function too, of which no Python is run again.
             function = (args[0] if args else options.get("fn")) if runs else called
             function = _same(function)
             is_function = isinstance(function, polymorphic_function.Function)
-            kinds = (gathered.training, gathered.by_hand, gathered.evaluating)
+            functions = gathered.functions
+            kinds = (functions.training, functions.by_hand, functions.evaluating)
             known, by_hand, evaluates = (is_function and function in kind for kind in kinds)
-            known |= function in gathered.eager_training
+            known |= function in functions.eager
             with gathered.call(known=known, by_hand=by_hand, evaluates=evaluates, runs=runs) as was_step:
                 try:
                     if gathered.steps is None:
@@ -52,32 +61,50 @@ def active(gathered: WitnessState) -> Iterator[None]:
                     result = original(called, *args, **options)
                     gathered.computed.take(result)
                 finally:
-                    if was_step():
+                    if is_function:
+                        gathered.remember(function)
+                    elif was_step():
                         with contextlib.suppress(TypeError):  # what cannot be referred to is no function
-                            (gathered.training if is_function else gathered.eager_training).add(function)
-                    elif gathered.was_by_hand and is_function:
-                        gathered.by_hand.add(function)
+                            functions.eager.add(function)
             if was_step():
                 _see_result(gathered, function, result)
-            if gathered.tapes and gathered.was_evaluation:
-                if is_function:
-                    gathered.evaluating.add(function)
-                if (name := _name_of(function)) is not None:
-                    with gathered.looking("what a call gives back"):
-                        gathered.evaluated(result, name, False)
+            if gathered.tapes and gathered.was_evaluation and (name := _name_of(function)) is not None:
+                with gathered.looking("what a call gives back"):
+                    gathered.evaluated(result, name, False)
             return result
 
         return call
 
     with (
+        patched(polymorphic_function.Function, "get_concrete_function", _tracing(gathered)),
+        patched(concrete_function.ConcreteFunction, "__call__", around),
         patched(polymorphic_function.Function, "__call__", around),
         patched(distribute_lib.StrategyBase, "run", around),
     ):
         yield
 
 
+def _tracing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Around what gives the graph of a function: what was traced then is known in calls of either."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def trace(function: Any, *args: Any, **options: Any) -> Any:
+            if gathered.threads.is_aside or not gathered.is_outermost:
+                return original(function, *args, **options)
+            with gathered.tracing(function):
+                concrete = original(function, *args, **options)
+            if function in gathered.functions:
+                setattr(concrete, _TRACED_FROM, function)
+            return concrete
+
+        return trace
+
+    return around
+
+
 def _same(function: Any) -> Any:
     """What is the same each time that a program calls a function: it may make a lambda or a partial one each time."""
+    function = getattr(function, _TRACED_FROM, function)
     while isinstance(function, functools.partial):
         function = function.func
     function = getattr(function, "__func__", function)

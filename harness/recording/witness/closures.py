@@ -32,17 +32,15 @@ def active(gathered: WitnessState) -> Iterator[None]:
                 return original(coordinator, fn, args, kwargs)
             gathered.worker = worker
             try:
-                with gathered.call(known=fn in gathered.training, by_hand=fn in gathered.by_hand) as was_step:
+                functions = gathered.functions
+                with gathered.call(known=fn in functions.training, by_hand=fn in functions.by_hand):
                     result = original(coordinator, fn, args, kwargs)
                     if gathered.files is not None:
                         with gathered.looking("what closures hand over"):
                             gathered.files.collect()
             finally:
                 gathered.worker = None
-            if was_step():
-                gathered.training.add(fn)
-            elif gathered.was_by_hand:
-                gathered.by_hand.add(fn)
+            gathered.remember(fn)
             return result
 
         return schedule

@@ -26,7 +26,9 @@ from harness.recording.witness.protocol import WitnessState
 def active(gathered: WitnessState) -> Iterator[None]:
     """See the examples of every `Strategy.run` that trains in this context."""
     from tensorflow.python.distribute import distribute_lib
-    from tensorflow.python.eager.polymorphic_function import polymorphic_function
+    from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
+
+    traced = (polymorphic_function.Function, concrete_function.ConcreteFunction)
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(strategy: Any, fn: Any, args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
@@ -34,7 +36,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
             result = original(strategy, fn, args, kwargs, options)
             # A function that was traced before runs no Python of its own, so that it may train as well; and what is
             # computed here may be assigned after the call.
-            if gathered.tapes > before or gathered.is_by_hand or isinstance(fn, polymorphic_function.Function):
+            if gathered.tapes > before or gathered.is_by_hand or isinstance(fn, traced):
                 with gathered.looking("examples"):
                     _see(gathered, strategy, (args, kwargs or {}))
             return result

@@ -14,6 +14,7 @@ from harness.recording.closure_files import Files
 from harness.recording.reader import Reader
 from harness.recording.witness._call_results import ends_data, said_of
 from harness.recording.witness._graph_values import ValueBatch, emit
+from harness.recording.witness._known_functions import KnownFunctions
 from harness.recording.witness._notes import ProgramNotes
 from harness.recording.witness._origins import ComputedValues
 from harness.recording.witness._registry import Registry
@@ -58,14 +59,10 @@ class WitnessState(Sight):
         reported: the observables that the program has reported itself until now.
         tapes: how often a tape was asked for gradients of variables, or an optimizer given some; of a graph, when it
             was built.
-        by_hand: functions that were a step of a program which takes no gradients.
-        evaluating: functions that run replicas and take no gradients, of a program that does elsewhere.
+        functions: what they were when they were traced or called.
         apart: why what an evaluation gives cannot be held against the run's; None if it can.
         evaluated: calls this after such a call, or a step, with what it has given back, what it is called, and whether
             it trains; set by the witness.
-        training: functions that were a step when they were traced: when they are called again, no Python is run.
-        eager_training: functions that were a step when replicas ran them eagerly: the next begins with the call, not
-            where a tape is asked for gradients.
         raised: sentences that are always told, as about steps that raised, after which the program went on.
         overwritten: sentences about arrays of the program's that TensorFlow has written over.
         noted: what belongs to no step.
@@ -113,8 +110,7 @@ class WitnessState(Sight):
         self.reader = Reader()
         self.reported: set[str] = set()
         self.tapes = 0
-        self.training: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.eager_training: weakref.WeakSet[Any] = weakref.WeakSet()
+        self.functions = KnownFunctions()
         self.raised: dict[str, None] = {}
         self.has_own_step = self.gives_parts = self.reduces = False
         self.passed: list[Event] = []
@@ -135,9 +131,7 @@ class WitnessState(Sight):
         self.switch = Switch()
         self.steps: Steps | None = None
         self.in_run: InRun | None = None
-        self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
-        self._entered = False
+        self._entered = self._traces = False
         self._ended: tuple[list[Event], Span] | None = None
         self.started: Callable[[], None] = lambda: None
         self._started = False
@@ -233,7 +227,7 @@ class WitnessState(Sight):
         if self.threads.is_aside:
             return
         if self._depth and not self._trained:
-            if not self._entered:
+            if not (self._entered or self._traces):
                 self._begin()
             self._trained = True
         self.tapes += 1
@@ -278,14 +272,10 @@ class WitnessState(Sight):
         """Whether what is being called, or was last, may be a step by what is assigned."""
         return not self.tapes and (self._trained or self._entered)
 
-    @property
-    def was_by_hand(self) -> bool:
-        """Whether replicas were run in what is being called, by a program that takes no gradients."""
-        return self._entered
-
     def _begins_by_hand(self) -> None:
         self._entered = True
-        self._begin()
+        if not self._traces:
+            self._begin()
 
     def _begin(self) -> None:
         """A step begins, of which nothing has been computed yet.
@@ -373,6 +363,28 @@ class WitnessState(Sight):
             elif done and self._entered:
                 self._ended = events, span
 
+    @contextlib.contextmanager
+    def tracing(self, function: Any) -> Iterator[None]:
+        """Around what has a function traced that is not called: its first call runs no Python, and may be a step."""
+        before = self._trained, self._entered, self._ran
+        self._trained = self._entered = self._ran = False
+        self._depth, self._traces = 1, True
+        try:
+            yield
+            self.remember(function)
+        finally:
+            self._depth, self._traces = 0, False
+            self._trained, self._entered, self._ran = before
+
+    def remember(self, function: Any) -> None:
+        """Keep what a function is that was traced, or called, just now."""
+        if self._trained:
+            self.functions.training.add(function)
+        elif self._entered:
+            self.functions.by_hand.add(function)
+        elif self.tapes and self._ran:
+            self.functions.evaluating.add(function)
+
     def _makes(self, events: list[Event], span: Span) -> None:
         self.made = self._step(events)
         self.made.span = span
@@ -450,21 +462,6 @@ class WitnessState(Sight):
         elif self.sees():
             with self.silent():
                 self._waiting.put(words, made_of)
-
-    def deliver_digests(self, made: Callable[[], Sequence[Any]]) -> None:
-        """Have the examples of a step be known by digests, for each local replica an int64, at every step.
-
-        A program goes on without them if they cannot be made.
-        """
-        import tensorflow as tf
-
-        site = self.site()
-
-        def made_of(several: Sequence[np.ndarray[Any, Any]]) -> list[Event]:
-            return [Event("examples", 0, site, (), tuple(words.reshape(-1, 1))) for words in several]
-
-        with self.looking("digests of examples"):
-            self.deliver_always([tf.bitcast(tf.reshape(each, [1]), tf.uint8) for each in made()], made_of)
 
     def _hand_over(self, tensors: Sequence[Any], take: Callable[[Sequence[Any]], None]) -> None:
         import tensorflow as tf
