@@ -10,6 +10,7 @@ from harness.attempts import JudgedAttempt, Tasks
 from harness.errors import Abstained, NothingObserved
 from harness.evidence.parts import read_parts
 from harness.evidence.reference import Reference
+from harness.evidence.witness_values import lines_of_draws
 from harness.example_runs import by_counts, by_drawn_data, by_ranks, by_ties
 from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
@@ -28,6 +29,7 @@ from harness.judging.repeated_draws import repeated_draws
 from harness.judging.trained_copies import trained_copies_agree
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
+from harness.phases import phase
 from harness.running.live_reference import LiveReference
 from harness.running.resume_steps import segments_by_state
 from harness.running.script_checks import line_under_way
@@ -142,4 +144,12 @@ def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Referen
         return verdict
     with contextlib.suppress(LockstepError):  # then nothing more is known
         verdict = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
+    lines = lines_of_draws(reference.trace, "own")
+    if verdict.outcome == "inconsistent" and lines:
+        phase("following it again, for whether what replicas draw adds up to what one device draws")
+        with contextlib.suppress(LockstepError):  # then nothing more is known
+            summed = attempt.by_sums(tasks)
+            if summed.outcome == "consistent":
+                note = f"what replicas draw at {shown(lines)} adds up to noise of the spread that one device draws"
+                return dataclasses.replace(summed, notes=(*summed.notes, note))
     return verdict

@@ -18,6 +18,8 @@ class Standing(msgspec.Struct, frozen=True):
         ranks: whether an order that replicas draw gives each of their rows a rank among those of all, as a program
             means it that takes the first half of an order. Else the order is one of rows, each replica's after those
             before it.
+        sums: whether normal numbers of no example, which each replica draws for itself, add up to what one draws, with
+            the spread of one. Else nobody knows what one draws.
         copies: how often one that has what all of the run had is given each replica's. What is a mean over examples is
             the same however often it has them all.
     """
@@ -26,6 +28,7 @@ class Standing(msgspec.Struct, frozen=True):
     repeats: bool = True
     averages: bool = True
     ranks: bool = False
+    sums: bool = False
     copies: int = 1
 
     @property

@@ -56,9 +56,10 @@ PARTS = MistakeKind(
 )
 WHOLE = MistakeKind(
     "counted_by_each_replica",
-    "each replica adds the whole of a term that is the same in all of them, and the replicas are then added up",
-    "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does. What each replica reads for "
-    "itself, such as a count so far, needs the whole instead: "
+    "each replica adds the whole of a term that one device adds once, and the replicas are then added up",
+    "Divide the term by the number of replicas, as tf.nn.scale_regularization_loss does, and noise that each replica "
+    "draws for itself by the square root of it. What each replica reads for itself, such as a count so far, needs the "
+    "whole instead: "
     'tf.distribute.get_replica_context().all_reduce("SUM", part) before the term is added; and divide by the number of '
     "replicas what is added up once more afterwards.",
 )

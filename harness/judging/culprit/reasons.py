@@ -353,7 +353,7 @@ def _counted_by_each(scene: _Scene) -> str | None:
     if not np.allclose(total, scene.value.astype(np.float64) + more, rtol=1e-4, atol=1e-30):
         return None
     return (
-        "each replica adds the whole of what is the same in all of them to its part of the rest; in a sum over "
+        "each replica adds the whole of what one device adds once to its part of the rest; in a sum over "
         f"{scene.all_of_them} replicas that counts {scene.replicas} times, and in a mean the parts count too little"
     )
 

@@ -303,16 +303,22 @@ def _config(stand_ins: StandIns) -> Iterator[None]:
         return getitem
 
     resolver = TFConfigClusterResolver
-    number = resolver.task_id  # a property, by which a script is told the same
+    number, spec = resolver.task_id, resolver.cluster_spec  # by which a script is told the same
 
     def task_id(self: Any) -> Any:
         if stand_ins.asked_by_script():
             stand_ins.note(_TF_CONFIG, told)
         return number.fget(self)
 
+    def cluster_spec(self: Any) -> Any:
+        if stand_ins.asked_by_script():
+            stand_ins.note(_TF_CONFIG, told)
+        return spec(self)
+
     with (
         mock.patch.dict(os.environ, {_TF_CONFIG: msgspec.json.encode(config).decode()}),
         patched(type(os.environ), "__getitem__", around),
         mock.patch.object(resolver, "task_id", property(task_id, number.fset)),
+        mock.patch.object(resolver, "cluster_spec", cluster_spec),
     ):
         yield

@@ -13,11 +13,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import are_orders
-from harness.evidence.steps import EvidenceReader, PlaceValue, StepPlace, Stored
+from harness.evidence.steps import EvidenceReader, PlaceValue, Standing, StepPlace, Stored
 from harness.evidence.trace import DrawSeen
 from harness.recording.steps.protocol import SORTED
 from harness.recording.steps.python_calls import PYTHON, PythonCall
-from harness.recording.steps.row_joins import Parts, rows_axis
+from harness.recording.steps.row_joins import (
+    Parts,
+    are_own_draws,
+    joined_draw,
+    joined_order,
+    rows_axis,
+    summed_draw,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,6 +34,8 @@ _TELLING_BITS = 48
 """Of draws with fewer random bits, replicas or steps have equal ones by chance."""
 _PERMUTING = ("RandomShuffle", "StatelessShuffle", SORTED)
 """Operations whose draws are permutations, of which the seam makes operations of its own."""
+_NORMAL = ("RandomStandardNormal", "StatelessRandomNormal", "StatelessRandomNormalV2")
+"""Operations that draw standard normal numbers: TensorFlow multiplies them by a spread afterwards."""
 _LOOKED_AT = 256
 """Numbers of which nearly all draws tell enough: a large one need not be sorted at each step."""
 
@@ -59,6 +68,22 @@ class DrawSource:
     def statistics(self) -> DrawSeen:
         """That each replica normalises by the statistics of its own examples."""
         return self.said("statistics", "replicas normalise each by its own batch")
+
+    def joined(
+        self, parts: Parts, own: np.ndarray[Any, Any], standing: Standing
+    ) -> tuple[np.ndarray[Any, Any], DrawSeen | None]:
+        """What all replicas drew, as one replica has it, and what is to be said of it.
+
+        Args:
+            parts: as of `joined_draw`, which this may fail as.
+            own: as of `joined_draw`.
+            standing: of that replica.
+        """
+        if self.gives_orders([*parts, own]):
+            return joined_order(parts, own, ranks=standing.ranks), self.order if len(parts) > 1 else None
+        if standing.sums and self.operation in _NORMAL and are_own_draws(parts, own):
+            return summed_draw(parts), None
+        return joined_draw(parts, own), None
 
     def gives_orders(self, arrays: Parts) -> bool:
         """Whether what it draws are orders of rows."""

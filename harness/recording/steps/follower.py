@@ -34,8 +34,6 @@ from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
     NotJoinable,
-    joined_draw,
-    joined_order,
     joined_rows,
     known_sizes,
     repeated_rows,
@@ -470,11 +468,10 @@ class Follower:
 
     def _joined(self, source: DrawSource, parts: Sequence[Any], own: Any) -> Any:
         """One array that replicas drew, as one replica has it."""
-        if not source.gives_orders([*parts, own]):
-            return joined_draw(parts, own)
-        if self._is_compared and len(parts) > 1:
-            self._draws_seen[source.order] = None
-        return joined_order(parts, own, ranks=self._standing.ranks)
+        found, said = source.joined(parts, own, self._standing)
+        if said is not None and self._is_compared:
+            self._draws_seen[said] = None
+        return found
 
     def _check_alike(
         self, passed: Sequence[tuple[EvidenceReader, PlaceValue]], source: DrawSource, parameters: Sequence[Any]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.arrays import are_orders
+from harness.evidence.arrays import are_orders, wide
 from harness.evidence.steps.store import data_of
 
 if TYPE_CHECKING:
@@ -146,10 +146,25 @@ def joined_draw(parts: Parts, own: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]
     if any(part.shape != own.shape for part in parts):
         shapes = " and ".join(dict.fromkeys(str(list(part.shape)) for part in parts))
         raise NotJoinable(f"replicas draw arrays of shape {shapes} where one replica draws one of {list(own.shape)}")
-    if any(part.tobytes() != parts[0].tobytes() for part in parts):
+    if are_own_draws(parts, own):
         text = f"each replica draws numbers of its own, of shape {list(own.shape)}, that belong to no example"
         raise NotJoinable(text, is_own=True)
     return parts[0]
+
+
+def are_own_draws(parts: Parts, own: np.ndarray[Any, Any]) -> bool:
+    """Whether each replica drew numbers of its own that belong to no example; arguments as of `joined_draw`."""
+    if rows_axis(own.shape, [part.shape for part in parts]) is not None:
+        return False
+    return all(part.shape == own.shape for part in parts) and len({part.tobytes() for part in parts}) > 1
+
+
+def summed_draw(parts: Parts) -> np.ndarray[Any, Any]:
+    """The sum of standard normal numbers of all replicas, as standard normal numbers: their variances add up."""
+    import numpy as np
+
+    found: np.ndarray[Any, Any] = np.sum([wide(part) for part in parts], axis=0) / np.sqrt(len(parts))
+    return found.astype(parts[0].dtype)
 
 
 def joined_order(parts: Parts, own: np.ndarray[Any, Any], *, ranks: bool) -> np.ndarray[Any, Any]:

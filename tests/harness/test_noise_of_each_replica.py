@@ -1,0 +1,84 @@
+"""Noise that each replica adds to its part of a gradient is right where its spread is that of one device in the sum."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness import Program, verify
+from harness.evidence.steps import FOR_ALL, Standing
+from harness.recording.steps.draw_checks import DrawSource
+from harness.recording.steps.row_joins import NotJoinable
+
+
+def _train(strategy: Any, record: Any, *, noise: str) -> None:
+    """Three steps with noise on the gradient, as differential privacy has it, of each replica or of their sum."""
+    import tensorflow as tf
+
+    x = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
+    data = tf.data.Dataset.from_tensor_slices((x, x.sum(axis=1, keepdims=True))).batch(8)
+    with strategy.scope():
+        w = tf.Variable(tf.ones([4, 1]), name="w")
+    count = float(strategy.num_replicas_in_sync)
+    spread = 0.1 / {"root": count**0.5, "whole": 1.0, "count": count, "uniform": count**0.5}[noise]
+    draw = tf.random.uniform if noise == "uniform" else tf.random.normal
+
+    def replica(x: Any, y: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.matmul(x, w) - y) ** 2) / 8.0
+        gradient = tape.gradient(loss, w) + spread * draw([4, 1])
+        w.assign_sub(0.05 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
+
+    @tf.function
+    def step(x: Any, y: Any) -> None:
+        strategy.run(replica, args=(x, y))
+
+    for x, y in strategy.experimental_distribute_dataset(data):
+        step(x, y)
+        record.step(variables=[w])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("strategy", ["mirrored-2", "mirrored-3", "multi_worker-2"])
+@pytest.mark.parametrize(
+    ("noise", "outcome", "codes"),
+    [("root", "consistent", []), ("whole", "inconsistent", ["own"]), ("count", "consistent", ["own"])],
+)
+def test_noise_adds_up_to_that_of_one_device(strategy: str, noise: str, outcome: str, codes: list[str]) -> None:
+    """The variances of normal noise add up, so that the root of the number of replicas is right.
+
+    Noise that is averaged is that of one device only on the condition that each replica has its own.
+    """
+    verdict = verify(Program.of(functools.partial(_train, noise=noise)), strategy, explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)
+    assert [each.code for each in verdict.conditions] == codes
+    assert ("adds up to noise of the spread" in str(verdict)) == (noise == "root")
+
+
+@pytest.mark.full
+def test_numbers_that_are_not_normal_do_not_add_up() -> None:
+    """The sum of uniform numbers is not uniform."""
+    verdict = verify(Program.of(functools.partial(_train, noise="uniform")), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == "inconsistent", str(verdict)
+
+
+_SUMS = Standing(sums=True)
+
+
+def _joined(operation: str, standing: Standing, *parts: list[float]) -> list[float]:
+    source = DrawSource(operation, "train.py:1", by_keras=False, seeded=False)
+    arrays = [np.array(part, np.float32) for part in parts]
+    found, _ = source.joined(arrays, np.zeros(len(parts[0]), np.float32), standing)
+    return [float(each) for each in found]
+
+
+def test_only_normal_numbers_of_each_replica_are_added_up() -> None:
+    """The sum over the root of the number of replicas; equal numbers are those that one device draws."""
+    assert _joined("RandomStandardNormal", _SUMS, [3.0, 1.0], [5.0, 1.0]) == pytest.approx([8 / 2**0.5, 2 / 2**0.5])
+    assert _joined("RandomStandardNormal", _SUMS, [3.0, 1.0], [3.0, 1.0]) == [3.0, 1.0]
+    for operation, standing in (("RandomUniform", _SUMS), ("RandomStandardNormal", FOR_ALL)):
+        with pytest.raises(NotJoinable):
+            _joined(operation, standing, [3.0, 1.0], [5.0, 1.0])
