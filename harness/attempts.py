@@ -21,7 +21,7 @@ from typing import Any
 from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.stand_ins import StandIn
+from harness.evidence.stand_ins import WORKERS, StandIn
 from harness.evidence.steps import FOR_ALL, RunEvidence, Standing, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judgement import judge, task_summaries
@@ -268,9 +268,11 @@ class JudgedAttempt:
     def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
         """Whether the run differs from one replica, whatever the number of replicas means at these lines."""
         taken = {each.where: int(each.taken) for each in lines}
+        case = self.case
+        most = {each.where: case.workers if each.what.startswith(WORKERS) else case.replicas for each in lines}
         if self.changes is not None or len(taken) > _LINES_MAX:
             return False
-        for counts in itertools.product((1, self.case.replicas), repeat=len(taken)):
+        for counts in itertools.product(*((1, most[where]) for where in taken)):
             meant = dict(zip(taken, counts, strict=True))
             told = dataclasses.replace(self, program=self.program.assuming(meant))
             with contextlib.suppress(RunFailed):  # by what fails with one replica the script does not mean this
@@ -352,6 +354,13 @@ class JudgedAttempt:
             if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
                 return self._as_on_one_device(run, verdict, reference)
         return NativeRun(), reference
+
+    def by_one_worker(self) -> bool:
+        """Whether a script with a coordinator computes what the run did when it is told of a single worker."""
+        with contextlib.suppress(LockstepError):  # then nothing is known
+            told = dataclasses.replace(self, program=self.program.with_one_worker())
+            return told.by_one_replica({})[0].outcome == "consistent"
+        return False
 
     def alone(self) -> SingleWorkerScript:
         """What a script with a coordinator leaves with a single worker."""

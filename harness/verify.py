@@ -224,6 +224,7 @@ def _of_script(verdict: Verdict, attempt: JudgedAttempt, reference: Reference) -
         and any(each["incarnation"] and task.startswith("worker") for task, each in verdict.tasks.items()),
         "updates": program.script.updates,
         "alone": attempt.alone,
+        "by_one_worker": attempt.by_one_worker,
         "natively": natively,
         "whatever": attempt.differs_whatever,
         "divided": functools.partial(divisions_by, program.script, case.replicas),

@@ -25,6 +25,9 @@ class StandIn(msgspec.Struct, frozen=True):
 COUNT = "num_replicas_in_sync"
 """How `StandIn.what` begins where the number of replicas was read."""
 
+WORKERS = "the number of workers"
+"""The same where that of workers was read, of the resolver's cluster or of `TF_CONFIG`."""
+
 ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
 """In `Counters.unseen` of a script that is to be killed."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from harness.evidence.parts import Parts
-from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, StandIn
+from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, WORKERS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import rows_of
 from harness.judging.batch_of_average import average_of_one_replica, told_batch_finding
@@ -46,6 +46,7 @@ _OWN_DRAWS = (
     f"they are meant to add up to cannot be known. Draw them once for all replicas, {_RECORD}"
 )
 _EXAMPLES = "examples_match_reference"
+_COUNTS = (COUNT, WORKERS)
 
 
 def with_assumptions(
@@ -61,6 +62,7 @@ def with_assumptions(
     natively: Callable[[], NativeRun] = NativeRun,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
     divided: Callable[[], Sequence[str]] = lambda: (),
+    by_one_worker: Callable[[], bool] = lambda: False,
 ) -> Verdict:
     """The verdict with notes on what the reference was told, and without a judgement where that decides.
 
@@ -78,6 +80,7 @@ def with_assumptions(
         divided: tells at which lines the script divides by a number that it has a name for, and that is the number of
             replicas.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
+        by_one_worker: tells whether a script with a coordinator computes the same with a single worker.
     """
     again = parts is not None and in_parts(parts)
     counters = reference.clients[0].counters
@@ -87,12 +90,17 @@ def with_assumptions(
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
     if run.header.strategy.startswith("parameter_server"):
         verdict = dataclasses.replace(verdict, notes=(*notes, SERVERS))
-        return _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
+        verdict = _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
+        conditions = _counted(verdict, [each for each in told if _is_repeated(each)], by_one_worker)
+        return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
-    if verdict.outcome == "inconsistent" and told and any(each.code == OWN for each in verdict.conditions):
+    own = any(each.code == OWN for each in verdict.conditions)
+    # What no mistake explains may follow from a number of replicas that one device has not, as a count of examples.
+    doubtful = own or (verdict.explanation is None and any(map(_is_repeated, told)))
+    if verdict.outcome == "inconsistent" and told and doubtful:
         if (found := natively().verdict) is not None:
             return found
-        if counted := [each for each in told if each.what.startswith(COUNT) and each.taken == "1"]:
+        if own and (counted := [each for each in told if each.what.startswith(_COUNTS) and each.taken == "1"]):
             return without_judgement(verdict, _OWN_DRAWS.format(_places(counted)))
     if why := _of_named_count(verdict, run, reference, replicas, divided):
         return without_judgement(verdict, why)
@@ -106,7 +114,9 @@ def with_assumptions(
     reasons = _reasons_of(verdict, run, reference, parts if again else None)
     if (why := next(chain.from_iterable(reasons), None)) is not None:
         return without_judgement(verdict, why)
-    return dataclasses.replace(verdict, conditions=(*verdict.conditions, *_counted(verdict, told, natively)))
+    meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
+    conditions = _counted(verdict, meant, lambda: natively().verdict is not None)
+    return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
 
 
 def _of_named_count(
@@ -123,13 +133,19 @@ def _of_named_count(
     )
 
 
-def _counted(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Iterator[Condition]:
-    """That the number of replicas is meant, where one device computes something else with its own, such as a rate."""
-    meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
-    if verdict.outcome == "consistent" and meant and natively().verdict is None:
+def _counted(verdict: Verdict, meant: Sequence[StandIn], natively: Callable[[], bool]) -> Iterator[Condition]:
+    """That a number of replicas is meant, where one device computes something else with its own, such as a rate.
+
+    Args:
+        verdict: on the script.
+        meant: where one device may have another number.
+        natively: tells whether the script computes the same as it is on one device.
+    """
+    if verdict.outcome == "consistent" and meant and not natively():
         yield Condition(
             COUNTED,
-            f"that the number of replicas is meant, which is 1 on one device: {_places(meant)} is {meant[0].taken}",
+            "that the number of replicas or workers is meant, which is 1 on one device: "
+            f"{_places(meant)} is {meant[0].taken}",
         )
 
 
@@ -145,7 +161,7 @@ def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], NativeRu
 def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:
     """Whether what was found stands, though it is not known what the number of replicas means somewhere."""
     doubtful = [each for each in told if each.trust in ("assumed", "unknown")]
-    counts = all(each.what.startswith(COUNT) for each in doubtful)
+    counts = all(each.what.startswith(_COUNTS) for each in doubtful)
     return verdict.outcome == "inconsistent" and bool(doubtful) and counts and whatever(doubtful)
 
 
@@ -322,12 +338,12 @@ def _cause(verdict: Verdict) -> str | None:
 
 def _is_repeated(told: StandIn) -> bool:
     """Whether the cluster's number of replicas was taken for a count, as of a loop."""
-    return told.what.startswith(COUNT) and told.taken != "1"
+    return told.what.startswith(_COUNTS) and told.taken != "1"
 
 
 def _is_size(told: StandIn) -> bool:
     """Whether what was answered depends on the size of the cluster."""
-    return told.what.startswith(COUNT) or told.what in ("InputContext", "ValueContext", "TF_CONFIG")
+    return told.what.startswith(_COUNTS) or told.what in ("InputContext", "ValueContext", "TF_CONFIG")
 
 
 def _misled(times: float, *, certain: bool) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from pathlib import Path
 from typing import Any
 
@@ -172,12 +173,15 @@ def _saved(place: str) -> dict[str, list[str]]:
         def evaluate() -> Any:
             return total + 1
 
+        other = tf.Variable(0, name="other")
         does = {
             "Keras": lambda: keras.metrics.Mean().result(),
             "tf_keras": lambda: tf_keras.metrics.Mean().result(),
             "table": lambda: tf_keras.metrics.MeanIoU(2).result(),
             "train": lambda: coordinator.schedule(train),
             "evaluate": lambda: coordinator.schedule(evaluate),
+            "assign": lambda: total.assign(7),
+            "other": lambda: other.assign(7),
             "fetch": lambda: coordinator.schedule(train).fetch(),
             "save": lambda: checkpoint.save(f"{place}/saved"),
             "join": lambda: coordinator.join(),  # noqa: PLW0108 - the method is another one by then
@@ -190,6 +194,8 @@ def _saved(place: str) -> dict[str, list[str]]:
             "train save join save",
             "evaluate save",
             "train join save train",
+            "train assign join",
+            "train other join assign",
             *(f"train {read} join" for read in ("Keras", "tf_keras", "table")),
             "train join Keras tf_keras table",
         ):
@@ -198,9 +204,9 @@ def _saved(place: str) -> dict[str, list[str]]:
                 for each in order.split():
                     does[each]()
                 at_end()
-            found[order] = sorted(each.what for each in stand_ins.found) + [
-                "read" for each in told if "before coordinator.join() has all" in each
-            ]
+            found[order] = sorted(
+                re.sub(r"when .*:\d+ assigns", "when it assigns", each.what) for each in stand_ins.found
+            ) + ["read" for each in told if "before coordinator.join() has all" in each]
     return found
 
 
@@ -216,6 +222,8 @@ def test_what_is_saved_before_closures_are_joined_is_noted(tmp_path: Path) -> No
         "train save join save": [f"{UNJOINED} it saves"],
         "evaluate save": [f"{UNJOINED} it saves", f"{UNJOINED} the script ends"],
         "train join save train": [f"{UNJOINED} the script ends", f"{UNFINISHED} the script ends"],
+        "train assign join": [f"{UNJOINED} it assigns what they use"],
+        "train other join assign": [],
         "train Keras join": ["read"],
         "train tf_keras join": ["read"],
         "train table join": ["read"],

@@ -1,4 +1,4 @@
-"""The number of replicas as the script of a reference reads it: one that knows where it is used.
+"""The number of replicas, or workers, as the script of a reference reads it: one that knows where it is used.
 
 The only replica of a reference has the whole batch. So a batch that is `32 * n` is that of all replicas, and a learning
 rate that is `0.1 * n` is the cluster's; but what a replica divides by `n` is to be divided by one here: the cluster's
@@ -24,11 +24,13 @@ class ReplicaCount:
     Args:
         replicas: of the cluster.
         stand_ins: hears of each use.
+        name: of what it is the number.
     """
 
-    def __init__(self, replicas: int, stand_ins: StandIns) -> None:
+    def __init__(self, replicas: int, stand_ins: StandIns, name: str = COUNT) -> None:
         self._replicas = replicas
         self._stand_ins = stand_ins
+        self._name = name
 
     def taken(self, how: str, count: int, trust: str = "sure") -> int:
         """The number for a use, which is listed; what the user assumes at its line is certain."""
@@ -36,7 +38,7 @@ class ReplicaCount:
         assumed = self._stand_ins.assumed(where)
         if assumed is not None:
             count, trust = assumed, "sure"
-        self._stand_ins.note(f"{COUNT} {how}", count, trust, where)
+        self._stand_ins.note(f"{self._name} {how}", count, trust, where)
         return count
 
     @property

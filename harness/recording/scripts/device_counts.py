@@ -15,11 +15,11 @@ from harness.recording.scripts.counts import ReplicaCount
 from harness.recording.scripts.stand_ins import StandIns
 
 
-class _Devices(list[Any]):
-    """Those that there are, and how many the script is told."""
+class CountedList(list[Any]):
+    """What there is, and how much of it the script is told."""
 
-    def __init__(self, devices: Iterable[Any], told: Callable[[int], Any]) -> None:
-        super().__init__(devices)
+    def __init__(self, things: Iterable[Any], told: Callable[[int], Any]) -> None:
+        super().__init__(things)
         self.told = told
 
 
@@ -28,14 +28,14 @@ def length(things: Any) -> Any:
     import tensorflow as tf
     from tensorflow.python.autograph.operators import py_builtins
 
-    if isinstance(things, _Devices):
+    if isinstance(things, CountedList):
         return things.told(len(things))
     return py_builtins.len_(things) if tf.is_tensor(things) else len(things)
 
 
 @contextlib.contextmanager
 def counted_devices(stand_ins: StandIns, count: ReplicaCount) -> Iterator[None]:
-    """Within this context a script that lists the devices of its strategy gets them by `_Devices`."""
+    """Within this context a script that lists the devices of its strategy gets them by a `CountedList`."""
     import tensorflow as tf
     from tensorflow.python.distribute import mirrored_strategy, parameter_server_strategy
 
@@ -54,7 +54,7 @@ def counted_devices(stand_ins: StandIns, count: ReplicaCount) -> Iterator[None]:
             def listed(device_type: str | None = None) -> Any:
                 found = original(device_type)
                 ours = device_type == script.device_type and stand_ins.asked_by_script()
-                return _Devices(found, told) if ours else found
+                return CountedList(found, told) if ours else found
 
             return listed
 
@@ -63,7 +63,7 @@ def counted_devices(stand_ins: StandIns, count: ReplicaCount) -> Iterator[None]:
     def of_strategy(original: Any) -> Any:
         def worker_devices(extended: Any) -> Any:
             found = original.fget(extended)
-            return _Devices(found, logical) if stand_ins.asked_by_script() else found
+            return CountedList(found, logical) if stand_ins.asked_by_script() else found
 
         return property(worker_devices)
 

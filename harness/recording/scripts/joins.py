@@ -1,13 +1,15 @@
-"""Where a script's closures are scheduled that it neither joins nor fetches before it saves, or ends."""
+"""Where closures are scheduled that a script neither joins nor fetches before it saves, ends or changes a variable."""
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from harness.evidence.stand_ins import UNFINISHED, UNJOINED
+from harness.recording.assigned_values import assignments_heard
 from harness.recording.closures import listening
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
@@ -45,6 +47,15 @@ class _Open:
                 f"whether what {self._stand_ins.line()} reads before coordinator.join() has all that was scheduled"
             )
 
+    def assigned(self, variable: Any) -> None:
+        """A variable gets a value; if the script itself gives it, nobody knows whether what is open sees it."""
+        import tensorflow as tf
+
+        if self._open and tf.executing_eagerly() and threading.current_thread() is threading.main_thread():
+            handle = id(variable.handle)
+            using = [where for _, function, where in self._open.values() if handle in _captured(function)]
+            self._note(UNJOINED, f"{self._stand_ins.line()} assigns what they use", dict.fromkeys(using))
+
     def saved(self) -> None:
         """A save is at its end; what is open may not be in it."""
         self._lacking = self._training()
@@ -71,7 +82,7 @@ class _Open:
 def joins_noted(
     stand_ins: StandIns, trains: Callable[[Any], bool], tell: Callable[[str], None]
 ) -> Iterator[Callable[[], None]]:
-    """Within this context note where closures are scheduled that are neither joined nor fetched before a save.
+    """Within this context note where closures are scheduled that are neither joined nor fetched before that matters.
 
     Args:
         stand_ins: where it is noted.
@@ -85,7 +96,7 @@ def joins_noted(
 
     open_ = _Open(stand_ins, trains, tell)
     listen(lambda path, restores: None if restores else open_.saved())
-    with listening(open_), _reads_noted(open_):
+    with listening(open_), _reads_noted(open_), assignments_heard(open_.assigned):
         yield open_.ended
 
 
@@ -107,6 +118,12 @@ def _reads_noted(open_: _Open) -> Iterator[None]:
             for kind in _metrics(sys.modules[name].metrics) if name in sys.modules else ():
                 stack.enter_context(patched(kind, "result", around))
         yield
+
+
+def _captured(function: Any) -> set[int]:
+    """The tensors, such as handles of variables, that the graphs of a function have captured, by `id`."""
+    traced: Iterable[Any] = getattr(function, "_list_all_concrete_functions", tuple)()
+    return {id(outside) for each in traced for outside, _ in each.graph.captures}
 
 
 def _metrics(module: Any) -> Iterator[Any]:

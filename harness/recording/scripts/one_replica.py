@@ -23,6 +23,7 @@ from harness.recording.scripts.device_counts import counted_devices
 from harness.recording.scripts.manual_shards import batch_size, is_joined, join_manual_shards
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
+from harness.recording.scripts.worker_counts import counted_workers
 from harness.recording.steps.mean_replicas import LOSSES
 
 _TF_CONFIG = "TF_CONFIG"
@@ -289,7 +290,7 @@ def _config(stand_ins: StandIns) -> Iterator[None]:
     if script.ps:
         cluster |= {"chief": addresses(1), "ps": addresses(script.ps)}
     who = "chief" if script.ps else "worker"
-    config = {"cluster": cluster, "task": {"type": who, "index": 0}}
+    encoded = msgspec.json.encode({"cluster": cluster, "task": {"type": who, "index": 0}}).decode()
     told = f"{script.workers} workers, of which this is the first"
     if script.ps:
         told = f"the chief of {script.workers} workers and {script.ps} parameter servers"
@@ -303,22 +304,17 @@ def _config(stand_ins: StandIns) -> Iterator[None]:
         return getitem
 
     resolver = TFConfigClusterResolver
-    number, spec = resolver.task_id, resolver.cluster_spec  # by which a script is told the same
+    number = resolver.task_id  # a property, by which a script is told the same
 
     def task_id(self: Any) -> Any:
         if stand_ins.asked_by_script():
             stand_ins.note(_TF_CONFIG, told)
         return number.fget(self)
 
-    def cluster_spec(self: Any) -> Any:
-        if stand_ins.asked_by_script():
-            stand_ins.note(_TF_CONFIG, told)
-        return spec(self)
-
     with (
-        mock.patch.dict(os.environ, {_TF_CONFIG: msgspec.json.encode(config).decode()}),
+        mock.patch.dict(os.environ, {_TF_CONFIG: encoded}),
         patched(type(os.environ), "__getitem__", around),
         mock.patch.object(resolver, "task_id", property(task_id, number.fset)),
-        mock.patch.object(resolver, "cluster_spec", cluster_spec),
+        counted_workers(stand_ins, encoded),
     ):
         yield
