@@ -8,8 +8,8 @@ from harness.evidence.steps import RunEvidence
 from harness.judging.verdict import Verdict
 
 OUTSIDE = (
-    "the run differs from one device, and its closures read, or draw, outside of strategy.run, where it is not known "
-    "what a worker had. Call strategy.run in what is scheduled, with the examples as its arguments"
+    "the run differs from one device, and its closures compute, read or draw outside of strategy.run, where it is not "
+    "known what a worker had. Call strategy.run in what is scheduled, with the examples as its arguments"
 )
 _COUNTS = {"steps_match_reference", "examples_match_reference", "examples_in_turn"}
 _UNSTEADY = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -78,6 +79,14 @@ def test_the_text_has_evidence_and_cure() -> None:
 def test_another_factor_is_not_claimed(make: Any, factor: float) -> None:
     """A factor near R, or of another number, stays unexplained."""
     assert explain(make(loss_factor=factor)) is None
+
+
+@pytest.mark.parametrize(("gradient_factor", "claimed"), [(0.25, True), (1.0, False)])
+def test_what_a_tape_was_asked_for_is_no_mistake_of_a_step_that_is_right(gradient_factor: float, claimed: bool) -> None:
+    """Losses that replicas differentiate and average may be a sum each, of which they divide the gradients."""
+    case = exact_case(loss_factor=0.25, gradient_factor=gradient_factor)
+    found = explain(dataclasses.replace(case, share=0.25, follows=True))
+    assert (found is not None) == claimed
 
 
 def test_one_replica_cannot_explain_a_factor() -> None:

@@ -129,6 +129,8 @@ class Scaling:
             return None if _are_changed(case) else self._hidden(case, count, float(factor))
         if any(loss.differs(step, factor) for step in sure):
             return None
+        if case.share is not None and case.follows and _is_right(case, wrong[0]):
+            return None  # it is what a tape was asked for, and what comes of it has no factor
         return Explanation(self.id, self._text(loss, wrong[0], count, factor), self.cure)
 
     def _hidden(self, case: Case, count: int, factor: float) -> Explanation | None:
@@ -138,7 +140,7 @@ class Scaling:
         if found is None or (found[1] in view.steps("loss") and view.wrong("loss", found[1])):
             return None
         observable, step, names = found
-        if case.follows and step in view.steps("variables") and not view.wrong("variables", step):
+        if case.follows and _is_right(case, step):
             return None  # the step is right, whatever a tape was asked for
         verb = "divided by" if self.divides else "times"
         what = "gradients are" if observable == "gradients" else "of the optimizer's first moments are"
@@ -165,6 +167,12 @@ def _are_changed(case: Case) -> bool:
     view = view_of(case)
     step = next(iter(view.steps("gradients")), None)
     return step is not None and is_of_others(view, step, view.names("gradients", step))
+
+
+def _is_right(case: Case, step: int) -> bool:
+    """Whether the variables after a step are known to be those of the reference."""
+    view = view_of(case)
+    return step in view.steps("variables") and not view.wrong("variables", step)
 
 
 def _horizon(case: Case, steps: list[int]) -> int:
