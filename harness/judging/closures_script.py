@@ -106,8 +106,8 @@ def why_not_judged(runs: Sequence[RunTrace], alone: SingleWorkerScript, updates:
         yield (
             f"{len(missing)} examples that the script reads with a single worker were read by none of the workers, in "
             "as many steps: each worker reads all the data in the same order, and had not come to its end, or each "
-            f"reads the same part of it, or they are drawn, as by a shuffle before a take, or the coordinator gives them "
-            f"to nobody. {more}"
+            "reads the same part of it, or they are drawn, as by a shuffle before a take, or the coordinator gives "
+            f"them to nobody. {more}"
         )
     times = None if alone.follows is None else times_of(run, alone.follows, 1)
     if times is None:
