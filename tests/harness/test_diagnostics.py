@@ -197,6 +197,33 @@ def test_the_expression_that_made_an_operation_is_meant(
     assert label.source[label.begin : label.end] == meant
 
 
+@pytest.mark.parametrize(
+    ("source", "operation", "among", "meant"),
+    [
+        ("return g * (1.0 / (norm * n))", "Mul", (0, 2), "norm * n"),
+        ("return g * (1.0 / (norm * n))", "Mul", (1, 2), "g * (1.0 / (norm * n))"),
+        ("return g * (1.0 / (norm * n))", "Mul", (2, 4), "norm * n"),  # the line is run twice
+        ("return g * (1.0 / (norm * n))", "Mul", (0, 3), "g * (1.0 / (norm * n))"),  # nobody knows
+        ("return g * (1.0 / (norm * n))", "Mul", None, "g * (1.0 / (norm * n))"),
+        ("return g * (1.0 / (norm * n))", "RealDiv", None, "1.0 / (norm * n)"),
+        ("h = h + 0.1 * (y - tf.matmul(x, w))", "Mul", (0, 1), "0.1 * (y - tf.matmul(x, w))"),
+        ("h = h + 0.1 * (y - tf.matmul(x, w))", "Sub", (0, 1), "y - tf.matmul(x, w)"),
+        ("h = tf.multiply(h, f(x) - 1)", "Mul", (0, 1), "tf.multiply(h, f(x) - 1)"),
+        ("loss += 0.1 * tf.nn.l2_loss(w)", "AddV2", (0, 1), "0.1 * tf.nn.l2_loss(w)"),
+        ("loss = -tf.reduce_mean(x)", "Neg", (0, 1), "-tf.reduce_mean(x)"),
+        ("if a * b > 1: c = d", "Mul", (0, 1), "a * b"),
+    ],
+)
+def test_of_several_operators_the_one_is_meant_that_made_an_operation(
+    tmp_path: Path, source: str, operation: str, among: tuple[int, int] | None, meant: str
+) -> None:
+    """Python comes to operators in the order in which operations are made, operands first."""
+    file = tmp_path / "train.py"
+    file.write_text(f"# before\n{source}\n")
+    label = label_of(str(file), 2, "", operation=operation, among=among)
+    assert label.source[label.begin : label.end] == meant
+
+
 def test_a_long_line_is_shown_as_far_as_it_fits() -> None:
     """From a little before the expression on, with what was cut off marked; wide letters take two columns."""
     source = f"{'x' * 200} = tf.reduce_mean(losses) + {'y' * 200}"

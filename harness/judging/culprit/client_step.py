@@ -117,6 +117,15 @@ class ClientStep:
         """The innermost line of the program's own that made an operation."""
         return None if op.caller is None else self.watched.frames[op.caller]
 
+    def among(self, op: Op) -> tuple[int, int]:
+        """Which one an operation is, from 0, of how many of its type that its line has made, in the same graph."""
+
+        def place(other: Op) -> tuple[Any, ...]:
+            return other.type, other.zone, other.index, other.frames, other.graph, other.differentiates
+
+        there = [each.number for each in self.watched.ops if place(each) == place(op)]
+        return there.index(op.number), len(there)
+
     def maker(self, op: Op) -> tuple[str, Frame] | None:
         """The variable that is read, or the layer or optimizer of a library that an operation belongs to, and the line
         that made it.

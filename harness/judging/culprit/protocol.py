@@ -26,6 +26,7 @@ class Culprit:
         assigned: the variable that it changes, if it is one that does.
         adds: file, line and source of what adds up what the replicas have of it, where that is a part of the mistake.
         kind: the code of the kind of mistake that its values prove; None where they prove none.
+        among: which one the operation is, from 0, of how many of its type that the line has made; None if not known.
     """
 
     file: str
@@ -40,6 +41,7 @@ class Culprit:
     assigned: str | None = None
     adds: tuple[str, int, str] | None = None
     kind: str | None = None
+    among: tuple[int, int] | None = None
 
     @property
     def where(self) -> str:

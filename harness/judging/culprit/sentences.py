@@ -59,6 +59,7 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         assigned=op.variable if assigns(op) else None,
         adds=None if summed is None or averaged else (_shown(summed), summed.line, _source(summed)),
         kind=None if kind is None else kind.code,
+        among=side.among(op) if frame is not None and frame == side.caller(op) else None,
     )
 
 
