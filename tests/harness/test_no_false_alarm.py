@@ -24,11 +24,13 @@ from simulator import Cluster, Topology
 Report = Callable[[str, Mapping[str, object]], None]
 # Configurations per cluster run: a process costs more than a configuration.
 _A_RUN = 5
-_ROUNDS = 54
+_IN_16_BITS = "mixed_bfloat16"
+# How many such runs there are of each policy, whose trainings take a process each.
+_RUNS = {"float32": 27, "float64": 13, _IN_16_BITS: 14}
 # The smallest mistakes; each is applied to the distributed run only.
 _MISTAKES = ("example_dropped", "divisor_off_by_one", "copy_off_by_8_ulp")
-# The part of the trainings in 16 bits in which a dropped example is found, and how many of them there are at least.
-_FOUND_IN_16_BITS, _IN_16_BITS_MIN = 0.95, 40
+# The part of the trainings in 16 bits in which a dropped example is found.
+_FOUND_IN_16_BITS = 0.95
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class _Training:
     seed: int
 
 
-def _trainings(count: int) -> st.SearchStrategy[list[_Training]]:
+def _trainings(count: int, policy: str) -> st.SearchStrategy[list[_Training]]:
     """The trainings of one run."""
     training = st.builds(
         _Training,
@@ -54,7 +56,7 @@ def _trainings(count: int) -> st.SearchStrategy[list[_Training]]:
         hidden=st.integers(1, 40),
         activation=st.sampled_from(["relu", "tanh", "linear", "gelu"]),
         optimizer=st.sampled_from(["sgd", "momentum", "adam"]),
-        policy=st.sampled_from(["float32", "float32", "float64", "mixed_bfloat16"]),
+        policy=st.just(policy),
         steps=st.integers(1, 6),
         seed=st.integers(0, 2**20),
     )
@@ -196,15 +198,16 @@ def _tell(report_row: Report, what: str, ratios: list[float]) -> None:
 
 
 @pytest.mark.full  # scenarios have right and wrong trainings, each of which is a verification
+@pytest.mark.parametrize("policy", list(_RUNS))
 def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
-    tmp_path: Path, report_row: Report
+    policy: str, tmp_path: Path, report_row: Report
 ) -> None:
     """Random models, optimizers, dtypes and replica counts stay within the bound. One example of 64 dropped once, a
     divisor off by one, and one number of one replica's copy off by 8 units in the last place exceed it in each of them;
     but in 16 bits the example, which may add less than a sum is rounded by, in nearly all.
     """
     seen: list[list[float]] = []
-    in_16_bits: list[bool] = []
+    dropped_in_16_bits: list[bool] = []
     kinds = (None, *_MISTAKES)
     noises = (*FIRST_SEEDS, *MORE_SEEDS)
     with Cluster(Topology(devices="cpu:4"), timeout=900) as cluster:
@@ -215,20 +218,20 @@ def test_no_correct_training_is_accused_and_the_smallest_mistakes_are_caught(
                 right, *wrong = of_one = [ratios.pop(0) for _ in kinds]
                 assert right <= 1, f"ratio {right:.3g}: {training}"
                 found = [ratio > 1 for ratio in wrong]
-                if training.policy == "mixed_bfloat16":
-                    in_16_bits.append(found.pop(_MISTAKES.index("example_dropped")))
+                if policy == _IN_16_BITS:
+                    dropped_in_16_bits.append(found.pop(_MISTAKES.index("example_dropped")))
                 assert all(found), f"ratios {wrong} of {_MISTAKES}: {training}"
                 seen.append(of_one)
 
         drawn = settings(
-            max_examples=_ROUNDS,
+            max_examples=_RUNS[policy],
             derandomize=True,
             phases=[Phase.generate],
             suppress_health_check=list(HealthCheck),
             database=None,
         )
-        drawn(given(_trainings(_A_RUN))(judged))()
-    assert len(in_16_bits) >= _IN_16_BITS_MIN
-    assert sum(in_16_bits) >= _FOUND_IN_16_BITS * len(in_16_bits), f"{sum(in_16_bits)} of {len(in_16_bits)}"
-    for kind, found in zip(kinds, zip(*seen, strict=True), strict=True):
-        _tell(report_row, "correct" if kind is None else kind.replace("_", " "), list(found))
+        drawn(given(_trainings(_A_RUN, policy))(judged))()
+    found = sum(dropped_in_16_bits)
+    assert found >= _FOUND_IN_16_BITS * len(dropped_in_16_bits), f"{found} of {len(dropped_in_16_bits)}"
+    for kind, ratios in zip(kinds, zip(*seen, strict=True), strict=True):
+        _tell(report_row, f"{policy}, {'correct' if kind is None else kind.replace('_', ' ')}", list(ratios))
