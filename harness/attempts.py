@@ -285,11 +285,11 @@ class JudgedAttempt:
         venue = dataclasses.replace(self.asked.venue(self.case), standing=Standing(self.case.replicas))
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
 
-    def by_replicas(self) -> Verdict:
+    def by_replicas(self) -> tuple[Verdict, Reference]:
         """The verdict by as many replicas as the run has, which compute as those did; on the device of the run."""
         venue = dataclasses.replace(self.asked, reference="device").venue(self.case)
         standing = Standing(self.case.replicas, repeats=False, averages=False)
-        return self.by(dataclasses.replace(venue, standing=standing), {}, of=OF_VARIABLES)[0]
+        return self.by(dataclasses.replace(venue, standing=standing), {}, of=OF_VARIABLES)
 
     def by_ranks(self, tasks: Tasks) -> tuple[Verdict, Reference]:
         """The verdict by one replica to which an order of rows gives each of them a rank among those of all."""

@@ -188,11 +188,13 @@ class Judge:
             return
         seconds = (time.monotonic() - began) / len(steps)
         findings, again = tuple(map(found_by, verdict.findings)), None
-        if any(each.law == AGREE for each in findings):
-            findings = tuple(self._with_replica(training, steps[0], findings, seen[0]))
-        if any(each.question == "computation" for each in findings):
+        computed = any(each.question == "computation" for each in findings)
+        if computed or any(each.law == AGREE for each in findings):
+            told, replicas = self._again(training, steps[0])
+            findings = tuple(self._with_replica(training, steps[0], findings, [*seen[:1], *replicas]))
+            again = told if computed else None
+        if computed:
             findings = (*findings, *self._contributor(training, steps[0]))
-            again = self._again(training, steps[0])
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
         apart = {each.index: each.apart for each in seen if each.apart is not None}
         for index, step in enumerate(steps, 1):
@@ -243,23 +245,25 @@ class Judge:
         return JudgedAttempt(program, case, None, directory, asked, time.monotonic())
 
     def _with_replica(
-        self, training: Training, step: int, findings: Sequence[StepFinding], computed: Seen
+        self, training: Training, step: int, findings: Sequence[StepFinding], computed: Sequence[Seen]
     ) -> Iterator[StepFinding]:
         """Findings, of which those of copies that differ name whose are wrong."""
-        wrong = left_apart([(job, seen_of(reader, step)) for job, reader in training.readers()], computed)
+        wrong = left_apart([(job, seen_of(reader, step)) for job, reader in training.readers()], *computed)
         for each in findings:
             yield msgspec.structs.replace(each, replica=wrong) if each.law == AGREE else each
 
-    def _again(self, training: Training, step: int) -> str | None:
-        """What replicas on this machine make of a wrong step, if that is where it ran."""
+    def _again(self, training: Training, step: int) -> tuple[str | None, Sequence[Seen]]:
+        """What replicas on this machine make of a wrong step, if that is where it ran: the same again, and what."""
         if not all(job.is_here for job in training.folders.values()):
-            return None
+            return None, ()
         with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
             attempt = self._attempt(training, 1, directory)
             compose(training, [step], directory)
-            found = {law.law: law.status for law in attempt.by_replicas().judgements}
-            return {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
-        return None
+            verdict, reference = attempt.by_replicas()
+            found = {law.law: law.status for law in verdict.judgements}
+            told = {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
+            return told, reference.trace.clients[0].seen[:1]
+        return None, ()
 
     def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:
         """What is found of steps, and what one device has made of them."""

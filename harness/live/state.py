@@ -131,12 +131,15 @@ def begun_apart(
     return found
 
 
-def left_apart(jobs: Sequence[tuple[DepositJob, Seen]], computed: Seen) -> str | None:
+def left_apart(jobs: Sequence[tuple[DepositJob, Seen]], computed: Seen, again: Seen | None = None) -> str | None:
     """The replica whose copies are the wrong ones after a step, if they are much farther from what one device computes.
+
+    Else it is the one whose copies alone are not those that as many replicas leave, to the bit.
 
     Args:
         jobs: each process, and what was seen of the step in it.
         computed: what one device has made of the step.
+        again: what as many replicas have made of it on the same machine.
     """
     names = [replica for job, _ in jobs for replica in replicas_of(job)]
     should = _left(computed, 1)
@@ -146,6 +149,11 @@ def left_apart(jobs: Sequence[tuple[DepositJob, Seen]], computed: Seen) -> str |
         apart = len({copy.tobytes() for copy in copies}) > 1 and not is_statistics(name)
         if apart and len(copies) == len(names) and (wrong := _wrong(names, copies, should[name])) is not None:
             return wrong
+        anew = [] if again is None else _left(again, len(names)).get(name, [])
+        if apart and len(copies) == len(names) == len(anew):
+            unlike = [one.tobytes() != other.tobytes() for one, other in zip(copies, anew, strict=True)]
+            if len(wrong_ones := _those(names, unlike)) == 1:
+                return wrong_ones[0]
     return None
 
 

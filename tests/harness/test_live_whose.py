@@ -66,6 +66,10 @@ def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple
     assert outlier(found, lambda replica: should) == told
 
 
+def _seen(copies: list[list[float]]) -> Seen:
+    return Seen(1, 0.0, variables=(SeenVariable("w", "mirrored", tuple(Array.of(np.array(v)) for v in copies)),))
+
+
 @pytest.mark.parametrize(
     ("copies", "told"),
     [
@@ -77,11 +81,24 @@ def test_the_replica_that_contributes_what_it_should_not(off: float, told: tuple
 )
 def test_the_copy_that_is_far_from_what_one_device_computes(copies: list[list[float]], told: str | None) -> None:
     """Also where only one step was left."""
+    assert left_apart([(_job(), _seen(copies))], _seen([[1.0, 2.0 + 1e-6]])) == told
 
-    def seen(values: list[list[float]]) -> Seen:
-        return Seen(1, 0.0, variables=(SeenVariable("w", "mirrored", tuple(Array.of(np.array(v)) for v in values)),))
 
-    assert left_apart([(_job(), seen(copies))], seen([[1.0, 2.0 + 1e-6]])) == told
+@pytest.mark.parametrize(
+    ("copies", "again", "told"),
+    [
+        ([[1.0, 2.0 + 1e-7], [1.0, 2.0]], [[1.0, 2.0]], "local:0 replica 0"),
+        ([[1.0, 2.0 + 1e-7], [1.0, 2.0]], [[1.0, 2.0], [1.0, 2.0]], "local:0 replica 0"),
+        ([[1.0, 2.0 + 1e-7], [1.0, 2.0]], [[1.0, 2.0 + 1e-7], [1.0, 2.0 + 2e-7]], "local:0 replica 1"),
+        ([[1.0, 2.0 + 1e-7], [1.0, 2.0]], [[1.0, 2.0 - 1e-7]], None),  # this machine rounds otherwise
+        ([[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0 - 1e-7]], None),
+    ],
+)
+def test_the_copy_that_is_not_computed_again_is_wrong(
+    copies: list[list[float]], again: list[list[float]], told: str | None
+) -> None:
+    """A bit that rounding may change, too, is another one than as many replicas leave."""
+    assert left_apart([(_job(), _seen(copies))], _seen([[1.0, 2.0 + 5e-8]]), _seen(again)) == told
 
 
 def _start(deposit: Path, begun: dict[str, float], *digests: tuple[int, ...]) -> None:
