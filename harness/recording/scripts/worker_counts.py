@@ -34,17 +34,20 @@ def counted_workers(stand_ins: StandIns, config: str) -> Iterator[None]:
     def listed(found: list[str]) -> list[str]:
         return CountedList(found, lambda _: count)
 
+    def of_cluster(jobs: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {**jobs, _WORKER: listed(jobs[_WORKER])} if _WORKER in jobs else jobs
+
     def loads_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def loads(text: Any, *args: Any, **options: Any) -> Any:
             found = original(text, *args, **options)
-            return _with_workers(found, "cluster", listed) if text == config else found
+            return {**found, "cluster": of_cluster(found["cluster"])} if text == config else found
 
         return loads
 
     def dict_around(original: Callable[..., Any]) -> Callable[..., Any]:
         def as_dict(spec: Any) -> Any:
             found = original(spec)
-            return _with_workers({"": found}, "", listed)[""] if stand_ins.asked_by_script() else found
+            return of_cluster(found) if stand_ins.asked_by_script() else found
 
         return as_dict
 
@@ -69,10 +72,3 @@ def counted_workers(stand_ins: StandIns, config: str) -> Iterator[None]:
         patched(ClusterSpec, "job_tasks", tasks_around),
     ):
         yield
-
-
-def _with_workers(found: Any, at: str, listed: Callable[[list[str]], list[str]]) -> Any:
-    """What was read, in which the list of workers is one that can be counted."""
-    if isinstance(found, dict) and isinstance(found.get(at), dict) and _WORKER in found[at]:
-        found[at] = {**found[at], _WORKER: listed(found[at][_WORKER])}
-    return found
