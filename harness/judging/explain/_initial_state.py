@@ -47,15 +47,22 @@ def lost_state(found: Resumption) -> LostState | None:
 
 
 def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
-    """The variables that the resumed part does not begin with as the training did, with what that did.
+    """The variables that the resumed part begins with as they were after a step, with what the training began with.
 
-    None where that is not known.
+    None where that is not known. What is neither was drawn anew, as weights are that no seed determines.
     """
     part, training = found.view.case.run.clients[0].start, found.found.reference.clients[0].trained_from
     if part is None or training is None:
         return None
     pairs = zip(*initial_values([part, training]), strict=True)
-    return [(ours, anew) for ours, anew in pairs if not _is_alike(ours.value, anew.value)]
+    others = [(ours, anew) for ours, anew in pairs if not _is_alike(ours.value, anew.value)]
+    return [(ours, anew) for ours, anew in others if _was_held(found, ours)]
+
+
+def _was_held(found: Resumption, ours: Variable) -> bool:
+    """Whether the killed part had this value of a variable after a step; so it is told where that was not recorded."""
+    held = [step[ours.name] for step in found.before.values() if ours.name in step]
+    return not held or any(_is_alike(ours.value, Array.of(each.array.astype(each.dtype))) for each in held)
 
 
 def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequence[Variable]) -> LostState:

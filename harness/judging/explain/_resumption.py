@@ -37,6 +37,11 @@ class Resumption:
         return history(self.found.reference, "variables")
 
     @cached_property
+    def before(self) -> _History:
+        """The run's variables at the steps until it was killed."""
+        return history(self.found.before, "variables")
+
+    @cached_property
     def losses(self) -> _History:
         """The reference's losses at all steps."""
         return history(self.found.reference, "loss")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from harness.evidence.witness_values import for_coordinator
 from harness.judging.explain._examples import listed
 from harness.judging.explain._prediction import Predicting, evident
 from harness.judging.explain._resumption import resumption_of
@@ -23,7 +24,7 @@ _CURE = (
 
 def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     found = resumption_of(view)
-    if found is None or found.found.in_epochs:
+    if found is None or found.found.in_epochs or for_coordinator(view.case.run):  # as of `data_restarted`
         return
     if not (view.case.follows or view.wrong("variables", found.first) + view.wrong("loss", found.first)):
         return  # right values do not come from wrong examples, unless the reference was given these

@@ -35,8 +35,8 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
         steps, kept = "epochs" if found.found.in_epochs else "steps", found.found.kept
         yield evident(
             _ID,
-            f"Killed after step {lost}, the run recorded all {found.found.recorded} {steps} again, from the "
-            f"reference's values of step {found.begin} on{_sample(found)}: the work of {lost} steps was lost; {kept}.",
+            f"Killed after step {lost}, the run recorded all {found.found.recorded} {steps} again, and restored no "
+            f"variable: the work of {lost} steps was lost; {kept}.",
         )
 
 
