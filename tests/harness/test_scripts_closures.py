@@ -315,17 +315,22 @@ def test_a_variable_of_no_scope_is_named() -> None:
     assert replicas == 2
 
 
+_NAMED = {
+    "resume_loop:never_restored": "restarted_from_scratch",  # its weights are drawn anew, and so are others
+    "resume_loop:optimizer_not_saved": "slots_not_restored",
+    "resume_workers:epoch_not_saved": "data_restarted",
+    "ps_resume:momentum_not_saved": "slots_not_restored",  # its workers begin their data anew, which is no mistake
+}
 _AS_PEOPLE_WRITE_THEM = (
+    *_NAMED,
     "central_loop:averaged_twice",
     "resume_loop",
-    "resume_loop:optimizer_not_saved",
     "resume_workers",
     "killed_twice",
     "ps_loop",
     "ps_loop:not_joined_before_it_saves",
     "ps_fit",
     "ps_resume",
-    "ps_resume:momentum_not_saved",
     "ps_killed_worker",
     "ps_own_shards",
     "manual_shards:all_read_the_first_shard",
@@ -339,6 +344,7 @@ def test_scripts_as_people_write_them(name: str) -> None:
     (case,) = cases(name)
     result = result_of(case)
     assert result.outcome == case.answer, result
+    assert result.rule == _NAMED.get(name, result.rule), result
 
 
 def test_a_closure_that_may_have_been_run_twice_is_not_judged() -> None:
