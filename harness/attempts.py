@@ -16,7 +16,7 @@ import itertools
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
@@ -295,9 +295,9 @@ class JudgedAttempt:
         """The verdict by one replica to which an order of rows gives each of them a rank among those of all."""
         return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(ranks=True)), tasks)
 
-    def by_sums(self, tasks: Tasks) -> Verdict:
-        """The verdict by one replica that draws the sum of what each replica of the run drew for itself."""
-        return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(sums=True)), tasks)[0]
+    def by_draws(self, tasks: Tasks, own: Literal["sum", "first"]) -> Verdict:
+        """The verdict by one replica that draws what follows from what each replica of the run drew for itself."""
+        return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(own=own)), tasks)[0]
 
     def of_tensorflow(self, verdict: Verdict) -> Verdict:
         """The verdict on a run on a mesh; where TensorFlow is to blame and not the program, that says so.

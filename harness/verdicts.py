@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable
+from typing import Literal
 
 from harness.attempts import JudgedAttempt, Tasks
 from harness.errors import Abstained, NothingObserved
@@ -39,6 +40,11 @@ _WHOLE_BATCH = (
     "One replica has the examples of all there: a size that is that of one replica's batch is better taken of the "
     "examples, as tf.shape(x)[0]"
 )
+
+_OWN_DRAWS: dict[Literal["sum", "first"], str] = {
+    "sum": "what replicas draw at {} adds up to noise of the spread that one device draws",
+    "first": "of what replicas draw at {} only that of the first one counts",
+}
 
 
 def verdict_of(
@@ -144,12 +150,16 @@ def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Referen
         return verdict
     with contextlib.suppress(LockstepError):  # then nothing more is known
         verdict = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
+    return _by_own_draws(attempt, verdict, reference, tasks) if verdict.outcome == "inconsistent" else verdict
+
+
+def _by_own_draws(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+    """An inconsistent verdict, unless what replicas draw for themselves comes to what one device draws."""
     lines = lines_of_draws(reference.trace, "own")
-    if verdict.outcome == "inconsistent" and lines:
-        phase("following it again, for whether what replicas draw adds up to what one device draws")
+    for own, what in _OWN_DRAWS.items() if lines else ():
+        phase("following it again, for what the draws of each replica come to")
         with contextlib.suppress(LockstepError):  # then nothing more is known
-            summed = attempt.by_sums(tasks)
-            if summed.outcome == "consistent":
-                note = f"what replicas draw at {shown(lines)} adds up to noise of the spread that one device draws"
-                return dataclasses.replace(summed, notes=(*summed.notes, note))
+            drawn = attempt.by_draws(tasks, own)
+            if drawn.outcome == "consistent":
+                return dataclasses.replace(drawn, notes=(*drawn.notes, what.format(shown(lines))))
     return verdict

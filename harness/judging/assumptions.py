@@ -17,7 +17,7 @@ from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import rows_of
 from harness.judging.batch_of_average import average_of_one_replica, told_batch_finding
 from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable, why_not_judged, wrong_together
-from harness.judging.conditions import COUNTED, OWN, SHUFFLED, Condition
+from harness.judging.conditions import COUNTED, OWN, OWN_SHARES, SHUFFLED, Condition
 from harness.judging.laws.protocol import Finding
 from harness.judging.native_scale import SCALED, NativeRun, times_of
 from harness.judging.resumed_script import (
@@ -28,6 +28,7 @@ from harness.judging.resumed_script import (
     never_went_on,
     why_it_may_differ,
 )
+from harness.judging.unsteady_runs import differs_by_counts
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
 
@@ -44,6 +45,11 @@ _UNCHECKED = (
 _OWN_DRAWS = (
     "each replica has numbers of its own that one device has not, such as noise for a gradient, and there is {}: what "
     f"they are meant to add up to cannot be known. Draw them once for all replicas, {_RECORD}"
+)
+_OWN_PARTS = (
+    "the run takes another number of steps than its reference, and each worker reads a part of the examples by its "
+    "number: whether these parts are all of them, each once, cannot be known. Leave sharding to "
+    f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
 )
 _EXAMPLES = "examples_match_reference"
 _COUNTS = (COUNT, WORKERS)
@@ -95,11 +101,14 @@ def with_assumptions(
         return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
     own = any(each.code == OWN for each in verdict.conditions)
-    # What no mistake explains may follow from a number of replicas that one device has not, as a count of examples.
-    doubtful = own or (verdict.explanation is None and any(map(_is_repeated, told)))
+    # What no mistake explains, or differs by counts alone, may follow from a number that one device has not, such as a
+    # worker's share of the examples.
+    counts = differs_by_counts(verdict)
+    doubtful = own or ((verdict.explanation is None or counts) and any(map(_is_repeated, told)))
     if verdict.outcome == "inconsistent" and told and doubtful:
         if (found := natively().verdict) is not None:
-            return found
+            parts_apart = counts and any(each.code == OWN_SHARES for each in found.conditions)
+            return without_judgement(verdict, _OWN_PARTS) if parts_apart else found
         if own and (counted := [each for each in told if each.what.startswith(_COUNTS) and each.taken == "1"]):
             return without_judgement(verdict, _OWN_DRAWS.format(_places(counted)))
     if why := _of_named_count(verdict, run, reference, replicas, divided):

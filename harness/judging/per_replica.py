@@ -184,6 +184,12 @@ def leaves_out_steps(reference: RunTrace) -> bool:
     return any(seen.apart is not None for seen in reference.clients[0].seen)
 
 
+_AVERAGED = (
+    "replicas average what follows from draws of their own, which varies less than what follows from one draw: too "
+    "little of noise that hides examples"
+)
+
+
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:
     """The verdict by one replica, with what that by several says of the variables.
 
@@ -211,6 +217,9 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: Run
 
     condition = Condition(OWN, f"that each replica has its own {' and '.join(own)}")
     whole = completed([reference]).traces[0]
+    notes = [note for note in verdict.notes if note not in told(steps_with_other_draws(whole), whole)]
+    if of_variables.status == "held" and lines_of_draws(reference, "own"):
+        notes.append(_AVERAGED)
     return replace(
         verdict,
         judgements=tuple(map(said, verdict.judgements)),
@@ -219,5 +228,5 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: Run
         explanation=None if of_variables.status == "held" else verdict.explanation,
         closest=None,
         alone=None,
-        notes=tuple(note for note in verdict.notes if note not in told(steps_with_other_draws(whole), whole)),
+        notes=tuple(notes),
     )

@@ -23,13 +23,16 @@ def _train(strategy: Any, record: Any, *, noise: str) -> None:
     with strategy.scope():
         w = tf.Variable(tf.ones([4, 1]), name="w")
     count = float(strategy.num_replicas_in_sync)
-    spread = 0.1 / {"root": count**0.5, "whole": 1.0, "count": count, "uniform": count**0.5}[noise]
+    spread = 0.1 / {"root": count**0.5, "count": count, "uniform": count**0.5}.get(noise, 1.0)
     draw = tf.random.uniform if noise == "uniform" else tf.random.normal
+    first = noise == "first"
 
     def replica(x: Any, y: Any) -> None:
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum((tf.matmul(x, w) - y) ** 2) / 8.0
-        gradient = tape.gradient(loss, w) + spread * draw([4, 1])
+        is_first = tf.distribute.get_replica_context().replica_id_in_sync_group == 0
+        drawn = spread * draw([4, 1])
+        gradient = tape.gradient(loss, w) + (tf.where(is_first, drawn, tf.zeros_like(drawn)) if first else drawn)
         w.assign_sub(0.05 * tf.distribute.get_replica_context().all_reduce("sum", gradient))
 
     @tf.function
@@ -45,7 +48,12 @@ def _train(strategy: Any, record: Any, *, noise: str) -> None:
 @pytest.mark.parametrize("strategy", ["mirrored-2", "mirrored-3", "multi_worker-2"])
 @pytest.mark.parametrize(
     ("noise", "outcome", "codes"),
-    [("root", "consistent", []), ("whole", "inconsistent", ["own"]), ("count", "consistent", ["own"])],
+    [
+        ("root", "consistent", []),
+        ("first", "consistent", []),
+        ("whole", "inconsistent", ["own"]),
+        ("count", "consistent", ["own"]),
+    ],
 )
 def test_noise_adds_up_to_that_of_one_device(strategy: str, noise: str, outcome: str, codes: list[str]) -> None:
     """The variances of normal noise add up, so that the root of the number of replicas is right.
@@ -55,7 +63,10 @@ def test_noise_adds_up_to_that_of_one_device(strategy: str, noise: str, outcome:
     verdict = verify(Program.of(functools.partial(_train, noise=noise)), strategy, explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
     assert [each.code for each in verdict.conditions] == codes
-    assert ("adds up to noise of the spread" in str(verdict)) == (noise == "root")
+    notes = " ".join(verdict.notes)
+    assert ("adds up to noise of the spread" in notes) == (noise == "root")
+    assert ("only that of the first one counts" in notes) == (noise == "first")
+    assert ("varies less than what follows from one draw" in notes) == (noise == "count")
 
 
 @pytest.mark.full
@@ -65,7 +76,7 @@ def test_numbers_that_are_not_normal_do_not_add_up() -> None:
     assert verdict.outcome == "inconsistent", str(verdict)
 
 
-_SUMS = Standing(sums=True)
+_SUMS = Standing(own="sum")
 
 
 def _joined(operation: str, standing: Standing, *parts: list[float]) -> list[float]:
@@ -79,6 +90,7 @@ def test_only_normal_numbers_of_each_replica_are_added_up() -> None:
     """The sum over the root of the number of replicas; equal numbers are those that one device draws."""
     assert _joined("RandomStandardNormal", _SUMS, [3.0, 1.0], [5.0, 1.0]) == pytest.approx([8 / 2**0.5, 2 / 2**0.5])
     assert _joined("RandomStandardNormal", _SUMS, [3.0, 1.0], [3.0, 1.0]) == [3.0, 1.0]
+    assert _joined("RandomUniform", Standing(own="first"), [3.0, 1.0], [5.0, 1.0]) == [3.0, 1.0]
     for operation, standing in (("RandomUniform", _SUMS), ("RandomStandardNormal", FOR_ALL)):
         with pytest.raises(NotJoinable):
             _joined(operation, standing, [3.0, 1.0], [5.0, 1.0])

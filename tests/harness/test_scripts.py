@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import sys
 from functools import partial
@@ -216,7 +217,7 @@ def _count_uses() -> dict[str, Any]:
     """In a task: what the count of replicas is, wherever it is used."""
     import tensorflow as tf
 
-    from harness.recording.scripts.counts import ReplicaCount
+    from harness.recording.scripts.counts import ReplicaCount, counts_in_json
     from harness.recording.scripts.stand_ins import StandIns
 
     stand_ins = StandIns(Script(__file__, (), "/", assume={"<count>:1": 7}))
@@ -239,6 +240,10 @@ def _count_uses() -> dict[str, Any]:
     use("as a tensor", tf.cast(n, tf.float32))
     use("as an int", int(n))
     use("how often", len(range(n)))
+    use("rounded", round(n))
+    use("with a sign", abs(-n))
+    with counts_in_json():
+        use("in JSON", json.loads(json.dumps({"replicas": n}))["replicas"])
     use("in a text", int("%d" % n))  # noqa: UP031 - this is what is tried
 
     def replica() -> None:
@@ -265,6 +270,9 @@ def test_the_count_of_replicas_knows_where_it_is_used() -> None:
         "as a tensor": (2.0, "unknown"),
         "as an int": (2.0, "unknown"),
         "how often": (2.0, "assumed"),
+        "rounded": (2.0, "unknown"),
+        "with a sign": (2.0, "unknown"),
+        "in JSON": (2.0, "none"),
         "in a text": (2.0, "none"),
         "inside: part": (4.0, "assumed"),
         "inside: batch": (64.0, "assumed"),

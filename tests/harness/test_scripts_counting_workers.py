@@ -157,3 +157,55 @@ def test_a_variable_that_changes_under_open_closures_is_not_judged(
     verdict = verified(script, "parameter_server-2w1p", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
     assert ("assigns what they use" in str(verdict.abstained)) == wrong
+
+
+_OWN_PART = """
+import json, os
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+config = json.loads(os.environ["TF_CONFIG"])
+workers, index = len(config["cluster"]["worker"]), config["task"]["index"]
+x = np.random.default_rng(0).normal(size=(48, 5)).astype("float32")
+n = len(x) // workers
+part = x[index * n : (index + 1) * n]
+data = strategy.distribute_datasets_from_function(lambda _: tf.data.Dataset.from_tensor_slices(part).batch(6))
+with strategy.scope():
+    w = tf.Variable(tf.zeros([5, 1]), name="w")
+
+def replica(x):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(tf.reduce_sum((x @ w - 1.0) ** 2, -1), global_batch_size=12)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+@tf.function
+def step(batch):
+    strategy.run(replica, args=(batch,))
+
+for batch in data:
+    step(batch)
+with open(f"log-{index}.json", "w") as log:
+    json.dump({"workers": workers, "names": [f"worker {k}" for k in range(workers)]}, log)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("batch", "overlap", "outcome"),
+    [
+        ("12 // workers", False, "consistent"),
+        ("12 // workers", True, "inconsistent"),
+        ("6", False, "abstained"),
+        ("6", True, "abstained"),
+    ],
+)
+def test_a_part_of_the_examples_for_each_worker(batch: str, overlap: bool, outcome: str, verified: Verified) -> None:
+    """One device has all of them, in one part; parts that overlap leave some of them out.
+
+    Of batches that are as large on one device as on a worker, nobody knows whether the parts are all of the examples.
+    """
+    script = _OWN_PART.replace("batch(6)", f"batch({batch})")
+    script = script.replace("x[index * n : (index + 1) * n]", "x[index * 12 : index * 12 + n]") if overlap else script
+    verdict = verified(script, "multi_worker-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
 
@@ -18,8 +20,8 @@ class Standing(msgspec.Struct, frozen=True):
         ranks: whether an order that replicas draw gives each of their rows a rank among those of all, as a program
             means it that takes the first half of an order. Else the order is one of rows, each replica's after those
             before it.
-        sums: whether normal numbers of no example, which each replica draws for itself, add up to what one draws, with
-            the spread of one. Else nobody knows what one draws.
+        own: what numbers of no example that each replica draws for itself are to one: those of the `first`, or the
+            `sum` of normal ones, with the spread of one draw. Empty if nobody knows.
         copies: how often one that has what all of the run had is given each replica's. What is a mean over examples is
             the same however often it has them all.
     """
@@ -28,7 +30,7 @@ class Standing(msgspec.Struct, frozen=True):
     repeats: bool = True
     averages: bool = True
     ranks: bool = False
-    sums: bool = False
+    own: Literal["", "sum", "first"] = ""
     copies: int = 1
 
     @property

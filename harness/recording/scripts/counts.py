@@ -7,14 +7,17 @@ parts add up to what this replica has by itself. Where neither is certain, the v
 
 from __future__ import annotations
 
+import contextlib
 import dis
+import json
 import operator
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
 from harness.evidence.stand_ins import COUNT
+from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
 
@@ -55,7 +58,8 @@ class ReplicaCount:
     def __index__(self) -> int:
         if self._inside:
             return self.taken("in a replica", 1, "assumed")
-        return self.taken("as a count", self._replicas, "assumed")
+        # Of replicas something may be done by each; workers are counted for more than that, as for lines of a log.
+        return self.taken("as a count", self._replicas, "assumed" if self._name == COUNT else "meant")
 
     def __int__(self) -> int:
         if _is_formatted(sys._getframe(1)):  # noqa: SLF001 - what asks is all that is to be known
@@ -80,6 +84,15 @@ class ReplicaCount:
         import numpy as np
 
         return np.array(self._plainly("as an array"), dtype=dtype)
+
+    def __round__(self, digits: int | None = None) -> int:
+        return round(self._plainly("by round()"), digits)
+
+    def __neg__(self) -> int:
+        return -self._plainly("by a sign")
+
+    def __abs__(self) -> int:
+        return self._plainly("by abs()")
 
     def __hash__(self) -> int:
         return hash(self._replicas)
@@ -120,6 +133,20 @@ class ReplicaCount:
         return other * self.taken("multiplies", self._replicas, "unknown")
 
     __rmul__ = __mul__
+
+
+@contextlib.contextmanager
+def counts_in_json() -> Iterator[None]:
+    """Within this context a count may be written as JSON, which says nothing of what is computed, as a log does."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def default(encoder: Any, value: Any) -> Any:
+            return int(str(value)) if isinstance(value, ReplicaCount) else original(encoder, value)
+
+        return default
+
+    with patched(json.JSONEncoder, "default", around):
+        yield
 
 
 def _is_formatted(frame: FrameType) -> bool:

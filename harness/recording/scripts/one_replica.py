@@ -18,7 +18,7 @@ import msgspec
 
 from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
-from harness.recording.scripts.counts import ReplicaCount
+from harness.recording.scripts.counts import ReplicaCount, counts_in_json
 from harness.recording.scripts.device_counts import counted_devices
 from harness.recording.scripts.manual_shards import batch_size, is_joined, join_manual_shards
 from harness.recording.scripts.serial_cluster import serial_cluster
@@ -45,6 +45,7 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
         stack.enter_context(_central_storage(replicas))
         stack.enter_context(_from_functions(stand_ins))
         count = ReplicaCount(script.replicas, stand_ins)
+        stack.enter_context(counts_in_json())
         stack.enter_context(_counted(stand_ins, count, follows=follows))
         if script.workers == 1 and not script.ps:
             stack.enter_context(counted_devices(stand_ins, count))

@@ -81,8 +81,11 @@ class DrawSource:
         """
         if self.gives_orders([*parts, own]):
             return joined_order(parts, own, ranks=standing.ranks), self.order if len(parts) > 1 else None
-        if standing.sums and self.operation in _NORMAL and are_own_draws(parts, own):
-            return summed_draw(parts), None
+        if standing.own and are_own_draws(parts, own):
+            if standing.own == "first":
+                return parts[0], None
+            if self.operation in _NORMAL:
+                return summed_draw(parts), None
         return joined_draw(parts, own), None
 
     def gives_orders(self, arrays: Parts) -> bool:
