@@ -100,17 +100,8 @@ def with_assumptions(
         conditions = _counted(verdict, [each for each in told if _is_repeated(each)], by_one_worker)
         return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
-    own = any(each.code == OWN for each in verdict.conditions)
-    # What no mistake explains, or differs by counts alone, may follow from a number that one device has not, such as a
-    # worker's share of the examples.
-    counts = differs_by_counts(verdict)
-    doubtful = own or ((verdict.explanation is None or counts) and any(map(_is_repeated, told)))
-    if verdict.outcome == "inconsistent" and told and doubtful:
-        if (found := natively().verdict) is not None:
-            parts_apart = counts and any(each.code == OWN_SHARES for each in found.conditions)
-            return without_judgement(verdict, _OWN_PARTS) if parts_apart else found
-        if own and (counted := [each for each in told if each.what.startswith(_COUNTS) and each.taken == "1"]):
-            return without_judgement(verdict, _OWN_DRAWS.format(_places(counted)))
+    if verdict.outcome == "inconsistent" and (found := _otherwise(verdict, told, natively)) is not None:
+        return found
     if why := _of_named_count(verdict, run, reference, replicas, divided):
         return without_judgement(verdict, why)
     of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
@@ -126,6 +117,22 @@ def with_assumptions(
     meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
     conditions = _counted(verdict, meant, lambda: natively().verdict is not None)
     return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
+
+
+def _otherwise(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Verdict | None:
+    """What is said instead of an inconsistent verdict, where the script as it is on one device may do what the run did.
+
+    So it may where replicas have numbers of their own, and where no mistake explains what differs, or only counts do:
+    that may follow from a number which one device has not, such as a worker's share of the examples.
+    """
+    own, counts = any(each.code == OWN for each in verdict.conditions), differs_by_counts(verdict)
+    if not told or not (own or ((verdict.explanation is None or counts) and any(map(_is_repeated, told)))):
+        return None
+    if (found := natively().verdict) is not None:
+        parts_apart = counts and any(each.code == OWN_SHARES for each in found.conditions)
+        return without_judgement(verdict, _OWN_PARTS) if parts_apart else found
+    counted = [each for each in told if each.what.startswith(_COUNTS) and each.taken == "1"]
+    return without_judgement(verdict, _OWN_DRAWS.format(_places(counted))) if own and counted else None
 
 
 def _of_named_count(

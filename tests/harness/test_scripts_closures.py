@@ -144,6 +144,21 @@ def test_a_coordinator_without_a_cluster_gives_each_worker_its_turn(tmp_path: Pa
     assert not list((tmp_path / "closures").iterdir())
 
 
+_ORDERS = (
+    "train join save",
+    "fetch save",
+    "train save join",
+    "train save train join",
+    "train save join save",
+    "evaluate save",
+    "train join save train",
+    "train assign join",
+    "train other join assign",
+    *(f"train {read} join" for read in ("Keras", "tf_keras", "table")),
+    "train join Keras tf_keras table",
+)
+
+
 def _saved(place: str) -> dict[str, list[str]]:
     """In a task: what is noted of a coordinator that schedules, saves and joins in some order."""
     import keras
@@ -186,19 +201,7 @@ def _saved(place: str) -> dict[str, list[str]]:
             "save": lambda: checkpoint.save(f"{place}/saved"),
             "join": lambda: coordinator.join(),  # noqa: PLW0108 - the method is another one by then
         }
-        for order in (
-            "train join save",
-            "fetch save",
-            "train save join",
-            "train save train join",
-            "train save join save",
-            "evaluate save",
-            "train join save train",
-            "train assign join",
-            "train other join assign",
-            *(f"train {read} join" for read in ("Keras", "tf_keras", "table")),
-            "train join Keras tf_keras table",
-        ):
+        for order in _ORDERS:
             stand_ins, told = StandIns(Script(__file__, (), "/")), list[str]()
             with joins_noted(stand_ins, lambda function: function is train, told.append) as at_end:
                 for each in order.split():
