@@ -97,8 +97,7 @@ def with_assumptions(
     if run.header.strategy.startswith("parameter_server"):
         verdict = dataclasses.replace(verdict, notes=(*notes, SERVERS))
         verdict = _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
-        conditions = _counted(verdict, [each for each in told if _is_repeated(each)], by_one_worker)
-        return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
+        return _with_count(verdict, [each for each in told if _is_repeated(each)], by_one_worker)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
     if verdict.outcome == "inconsistent" and (found := _otherwise(verdict, told, natively)) is not None:
         return found
@@ -115,8 +114,7 @@ def with_assumptions(
     if (why := next(chain.from_iterable(reasons), None)) is not None:
         return without_judgement(verdict, why)
     meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
-    conditions = _counted(verdict, meant, lambda: natively().verdict is not None)
-    return dataclasses.replace(verdict, conditions=(*verdict.conditions, *conditions))
+    return _with_count(verdict, meant, lambda: natively().verdict is not None)
 
 
 def _otherwise(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Verdict | None:
@@ -149,20 +147,22 @@ def _of_named_count(
     )
 
 
-def _counted(verdict: Verdict, meant: Sequence[StandIn], natively: Callable[[], bool]) -> Iterator[Condition]:
-    """That a number of replicas is meant, where one device computes something else with its own, such as a rate.
+def _with_count(verdict: Verdict, meant: Sequence[StandIn], natively: Callable[[], bool]) -> Verdict:
+    """The verdict, given that a number of replicas is meant, where one device computes something else with its own.
 
     Args:
         verdict: on the script.
-        meant: where one device may have another number.
+        meant: where one device may have another number, as for a rate.
         natively: tells whether the script computes the same as it is on one device.
     """
-    if verdict.outcome == "consistent" and meant and not natively():
-        yield Condition(
-            COUNTED,
-            "that the number of replicas or workers is meant, which is 1 on one device: "
-            f"{_places(meant)} is {meant[0].taken}",
-        )
+    if verdict.outcome != "consistent" or not meant or natively():
+        return verdict
+    condition = Condition(
+        COUNTED,
+        "that the number of replicas or workers is meant, which is 1 on one device: "
+        f"{_places(meant)} is {meant[0].taken}",
+    )
+    return dataclasses.replace(verdict, conditions=(*verdict.conditions, condition))
 
 
 def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], NativeRun]) -> Finding | None:
