@@ -5,10 +5,11 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import Array, RunTrace, SeenVariable, Start
 from harness.judging.explain import all_rules, explain
 from harness.judging.laws import Case
 from harness.judging.tolerance import ExactTolerance
@@ -152,3 +153,13 @@ def test_no_factor_explains_a_step_that_is_right(first: float, rule: str | None)
 
     case = Case(trace(1.0, first, 7.0, replicas=2), trace(2.0, 2.0, 5.0), ExactTolerance(), follows=True)
     assert rule_of(case) == rule
+
+
+@pytest.mark.parametrize(("factor", "gradient", "claimed"), [(4.0, 4.0, True), (4.0, 0.5, False), (0.25, 2.0, False)])
+def test_a_loss_is_not_too_large_where_the_step_moves_less(factor: float, gradient: float, claimed: bool) -> None:
+    """What replicas add up may be divided once more: then it is that division that is wrong."""
+    case = exact_case(loss_factor=factor, gradient_factor=gradient)
+    begun = Start(0.0, (SeenVariable("w", "copies", (Array.of(np.ones(3, np.float32)),)),))
+    run = RunTrace(tuple(msgspec.structs.replace(each, start=begun) for each in case.run.clients))
+    found = explain(dataclasses.replace(case, run=run, share=factor, follows=True))
+    assert (found is not None and found.rule.startswith("loss_")) == claimed

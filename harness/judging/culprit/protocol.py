@@ -68,6 +68,7 @@ class Culprit:
             "inputs": list(self.inputs),
             "step": self.step,
             "adds": self.adds,
+            "among": self.among,
             "kind": self.kind,
         }
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_LESS = 0.9
+"""What moves by so much of another move is moved less."""
 _SCALING_ROUNDINGS = 2.0
 """Roundings by which a scaled value may differ from the scaled reference: one by the program, one by the reference's
 own last bit.
@@ -129,8 +131,9 @@ class Scaling:
             return None if _are_changed(case) else self._hidden(case, count, float(factor))
         if any(loss.differs(step, factor) for step in sure):
             return None
-        if case.share is not None and case.follows and _is_right(case, wrong[0]):
-            return None  # it is what a tape was asked for, and what comes of it has no factor
+        of_tape = case.share is not None and case.follows  # what comes of that may have no such factor
+        if of_tape and (_is_right(case, wrong[0]) or _moves_against(case, wrong[0], factor)):
+            return None
         return Explanation(self.id, self._text(loss, wrong[0], count, factor), self.cure)
 
     def _hidden(self, case: Case, count: int, factor: float) -> Explanation | None:
@@ -173,6 +176,23 @@ def _is_right(case: Case, step: int) -> bool:
     """Whether the variables after a step are known to be those of the reference."""
     view = view_of(case)
     return step in view.steps("variables") and not view.wrong("variables", step)
+
+
+def _moves_against(case: Case, step: int, factor: Fraction) -> bool:
+    """Whether the first step moves the variables less than the reference's although more is added up, or more for less.
+
+    Then what was added up is divided, or multiplied, once more. An optimizer may move them as far whatever the factor.
+    """
+    import numpy as np
+
+    view, moves = view_of(case), []
+    for name in view.names("variables", step):
+        if not is_integer(view.reference["variables"][step][name].dtype) and (begun := view.copies_before(step, name)):
+            ours, truth = view.value("variables", step, name), view.truth("variables", step, name)
+            moves.append((float(np.linalg.norm(ours - begun[0])), float(np.linalg.norm(truth - begun[0]))))
+    most = max((theirs for _, theirs in moves), default=0.0)
+    times = next((ours / theirs for ours, theirs in moves if theirs == most > 0.0), 1.0)
+    return times < _LESS if factor > 1 else times > 1.0 / _LESS
 
 
 def _horizon(case: Case, steps: list[int]) -> int:
