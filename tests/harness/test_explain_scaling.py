@@ -155,11 +155,21 @@ def test_no_factor_explains_a_step_that_is_right(first: float, rule: str | None)
     assert rule_of(case) == rule
 
 
-@pytest.mark.parametrize(("factor", "gradient", "claimed"), [(4.0, 4.0, True), (4.0, 0.5, False), (0.25, 2.0, False)])
-def test_a_loss_is_not_too_large_where_the_step_moves_less(factor: float, gradient: float, claimed: bool) -> None:
+@pytest.mark.parametrize(
+    ("factor", "gradient", "size", "claimed"),
+    [
+        (4.0, 4.0, 3, True),
+        (4.0, 0.5, 3, False),
+        (0.25, 2.0, 3, False),
+        (4.0, 0.5, 2, True),  # of a variable in parts it is not known how far it moves
+    ],
+)
+def test_a_loss_is_not_too_large_where_the_step_moves_less(
+    factor: float, gradient: float, size: int, claimed: bool
+) -> None:
     """What replicas add up may be divided once more: then it is that division that is wrong."""
     case = exact_case(loss_factor=factor, gradient_factor=gradient)
-    begun = Start(0.0, (SeenVariable("w", "copies", (Array.of(np.ones(3, np.float32)),)),))
+    begun = Start(0.0, (SeenVariable("w", "copies", (Array.of(np.ones(size, np.float32)),)),))
     run = RunTrace(tuple(msgspec.structs.replace(each, start=begun) for each in case.run.clients))
     found = explain(dataclasses.replace(case, run=run, share=factor, follows=True))
     assert (found is not None and found.rule.startswith("loss_")) == claimed

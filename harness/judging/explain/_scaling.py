@@ -187,9 +187,12 @@ def _moves_against(case: Case, step: int, factor: Fraction) -> bool:
 
     view, moves = view_of(case), []
     for name in view.names("variables", step):
-        if not is_integer(view.reference["variables"][step][name].dtype) and (begun := view.copies_before(step, name)):
-            ours, truth = view.value("variables", step, name), view.truth("variables", step, name)
-            moves.append((float(np.linalg.norm(ours - begun[0])), float(np.linalg.norm(truth - begun[0]))))
+        ours, truth = view.value("variables", step, name), view.truth("variables", step, name)
+        begun = next(iter(view.copies_before(step, name)), None)
+        # Of a variable in parts each copy is one of them.
+        if begun is None or begun.shape != ours.shape or is_integer(view.reference["variables"][step][name].dtype):
+            continue
+        moves.append((float(np.linalg.norm(ours - begun)), float(np.linalg.norm(truth - begun))))
     most = max((theirs for _, theirs in moves), default=0.0)
     times = next((ours / theirs for ours, theirs in moves if theirs == most > 0.0), 1.0)
     return times < _LESS if factor > 1 else times > 1.0 / _LESS
