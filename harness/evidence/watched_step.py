@@ -19,6 +19,10 @@ PYTHON = "PyFunc"
 """That of what the program's own Python gives, which a graph calls."""
 REPLICA, UPDATE, OUTER = "replica", "update", "outer"
 """Where Python made an operation: in a replica's function, in the update of a variable, or anywhere else."""
+SHARD, APART = "shard", "apart"
+"""Of what a line makes for each shard of a variable, and of what belongs to nothing in the step that this one is held
+against: nobody knows it before.
+"""
 
 
 class Frame(msgspec.Struct, frozen=True, array_like=True):
@@ -83,13 +87,14 @@ class WatchedVariable(msgspec.Struct, frozen=True):
     """A variable: whether its copies are kept alike (`mirrored`), are reduced when read (`on_read`), or it has one.
 
     `aggregation` is how they are reduced, by TensorFlow's name: NONE, SUM, MEAN or ONLY_FIRST_REPLICA. `made` is the
-    index of the program's own frame that made it.
+    index of the program's own frame that made it. `rows` is the size of its first axis, 0 if it has none.
     """
 
     name: str
     kind: str = "plain"
     aggregation: str = "NONE"
     made: int | None = None
+    rows: int = 0
 
 
 class TakenApart(msgspec.Struct, frozen=True, array_like=True):

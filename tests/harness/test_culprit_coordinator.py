@@ -87,15 +87,3 @@ def test_a_closure_that_gets_its_examples_from_the_workers_data_has_it_too() -> 
     assert verdict.outcome == "inconsistent", str(verdict)
     culprit = present(present(verdict.looked).culprit)
     assert "factor * tf.reduce_mean" in culprit.source, str(verdict)
-
-
-@pytest.mark.full
-def test_what_is_computed_for_shards_of_a_variable_has_no_line() -> None:
-    """One device computes it for the whole: nobody knows what belongs to what."""
-    program = Path(__file__).parents[2] / "tools" / "trying" / "programs" / "embeddings.py"
-    verdict = verify(
-        f"{program}:train_rows_updated_twice", "parameter_server-2w2p:fixed_shards", explain=True, prove=False
-    )
-    looked = present(verdict.looked)
-    assert looked.culprit is None
-    assert "'table' is in shards" in str(looked.why_not)

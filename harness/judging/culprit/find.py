@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.trace import Array, is_statistics
 from harness.evidence.watch_request import WatchRequest
-from harness.evidence.watched_step import REPLICA, Frame, Op, WatchedStep, digest_of, form_of
+from harness.evidence.watched_step import APART, REPLICA, Frame, Op, WatchedStep, digest_of, form_of
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.client_step import ClientStep, assigns
@@ -18,6 +17,7 @@ from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.reasons import ADDITIONS, adds_to_one_copy
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 from harness.judging.culprit.sentences import told, told_of_report
+from harness.judging.culprit.shards import ShardsAlignment, wholes_of
 from harness.judging.culprit.walk import (
     CALLS,
     EXAMPLES,
@@ -35,8 +35,6 @@ _BY_ELEMENTS = (
     *("Relu", "Sigmoid", "Tanh", "Softplus", "Erf", "Cast", "Identity", "BiasAdd", "Conv2D"),
 )
 """Of a product of matrices nobody knows whether the rows are summed that replicas have."""
-# As TensorFlow names them (`tf.distribute.experimental.partitioners`).
-_SHARD = re.compile(r"(?P<whole>.+)/part_\d+")
 _HERE = "that run was on this machine, so what is wrong may be so on the machines of the judged one alone"
 
 
@@ -76,15 +74,13 @@ def find_culprit(
         asked: takes the operations that were not looked at and of which a value was asked for: as long as there are
             any, the answer may be another one once they are.
     """
-    align = WholesAlignment if wholes else Alignment
+    name = _in_shards(clients, reference)
+    align = WholesAlignment if wholes else Alignment if name is None else ShardsAlignment
     aligned = align(clients, reference, noisy, asked=asked)
     if elsewhere and wrong and not any(_holding(aligned.sides[0], each.value) for each in wrong):
         return NoCulprit(f"nothing of what was reported and is wrong came up again in a run that was watched; {_HERE}")
     if not aligned.counterparts:
         return NoCulprit("no operation of the run was seen that the reference has too")
-    if (name := _in_shards(aligned)) is not None:
-        why = f"variable {name!r} is in shards, and what is computed for each of them one device computes for the whole"
-        return NoCulprit(why)
     if other_examples(aligned.entering):
         return NoCulprit("what the replicas were given, such as examples or a state, is not what one device was given")
     # In a loop, what goes wrong in one turn is wrong in all later ones; so the first turn is looked at by itself.
@@ -102,6 +98,7 @@ def find_culprit(
         return NoCulprit(REPORT.says, kind=REPORT.code) if line is None else told_of_report(line, reference.step)
     if found is None:
         why = "no operation was found that is given what is right and gives what is wrong"
+        why += "" if name is None else f"; variable {name!r} is in shards, which one device has whole"
         return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)
     op = aligned.op(found.node)
     # What a variable begins the first step with was given to it where it was made.
@@ -110,15 +107,18 @@ def find_culprit(
     return _told(aligned, found)
 
 
-def _in_shards(aligned: Alignment) -> str | None:
-    """A variable that the reference has whole, and the run in parts on parameter servers."""
-    whole = {seen.name for seen in aligned.reference.watched.variables}
-    parts = (_SHARD.fullmatch(name) for name in aligned.variables if name not in whole)
-    return next((part["whole"] for part in parts if part is not None and part["whole"] in whole), None)
+def _in_shards(clients: Sequence[WatchedStep], reference: WatchedStep) -> str | None:
+    """A variable that the reference has whole, and a coordinator's run in parts on parameter servers."""
+    shards = wholes_of(clients[0], reference) if len(clients) == 1 else {}
+    return next((whole for whole, _ in shards.values()), None)
 
 
 def _told(aligned: Alignment, found: WrongOperation) -> Culprit | NoCulprit:
-    """What is told of it; nothing where others than the first replica have something wrong, which nobody looks at."""
+    """What is told of it, but for what nobody can know: what others than the first replica have wrong, or what is right
+    of an operation that has no counterpart.
+    """
+    if aligned.op(found.node).zone == APART:
+        return NoCulprit("what differs first is made of shards in another way than one device makes it of the whole")
     if isinstance(aligned, WholesAlignment) and found.node not in aligned.truths and aligned.is_sum(found.node):
         return NoCulprit("what differs first is added up of what each replica has for itself, and is wrong on another")
     return told(aligned, found)

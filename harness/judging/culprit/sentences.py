@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.watched_step import REPLICA, Frame, Op
+from harness.evidence.watched_step import REPLICA, SHARD, Frame, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
@@ -29,6 +29,11 @@ _KINDS = {
     PARTIAL: "a part in each replica, which add up",
     LARGEST: "a part in each replica, whose largest counts",
     SMALLEST: "a part in each replica, whose smallest counts",
+}
+_OF_SHARDS = {
+    SPLIT: "split by rows",
+    REPLICATED: "the same for each shard",
+    PARTIAL: "a part for each shard, which add up",
 }
 _PREFERRED = (SPLIT, REPLICATED, PARTIAL, LARGEST, SMALLEST)
 
@@ -72,10 +77,16 @@ def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[None, str]
         return None, "one device does not compute this"
     if assigns(op):
         return None, f"variable {op.variable!r} is given what it is not given on one device"
+    if _is_for_shards(op):
+        return None, "what it gives for the shards is not what one device gets for the whole"
     times = {_times(aligned, number, node, position) for position in range(len(op.outputs))}
     factor = times.pop() if len(times) == 1 else None
     what = "not what one device gets" if factor is None else f"{factor:.6g} times what one device gets"
     return None, f"what it gives is {what}"
+
+
+def _is_for_shards(op: Op) -> bool:
+    return op.zone.startswith(SHARD)
 
 
 def _times(aligned: Alignment, number: int, node: OperationNode, position: int) -> float | None:
@@ -145,8 +156,9 @@ def _gets_parts(aligned: Alignment, node: OperationNode) -> bool:
 
 def _inputs(aligned: Alignment, node: OperationNode) -> Iterator[str]:
     """What each operand is, but for constants."""
+    kinds = _OF_SHARDS if _is_for_shards(aligned.op(node)) else _KINDS
     for producer, relations in _operands(aligned, node):
-        yield f"{_called(aligned, node.client, producer)} is {_relation(relations, aligned.replicas)}"
+        yield f"{_called(aligned, node.client, producer)} is {_relation(relations, aligned.replicas, kinds)}"
 
 
 def _operands(aligned: Alignment, node: OperationNode) -> Iterator[tuple[Op | None, frozenset[Relation]]]:
@@ -192,11 +204,11 @@ def _at(frame: Frame) -> str:
     return place(Path(frame.file).name, frame.line)
 
 
-def _relation(relations: frozenset[Relation], replicas: int) -> str:
+def _relation(relations: frozenset[Relation], replicas: int, kinds: Mapping[str, str]) -> str:
     if not relations:
         return "in no relation to the reference's"
     best = min(relations, key=lambda each: (abs(each.power), _PREFERRED.index(each.kind)))
-    words = f"split along axis {best.axis}" if best.kind == SPLIT and best.axis else _KINDS[best.kind]
+    words = f"split along axis {best.axis}" if best.kind == SPLIT and best.axis else kinds[best.kind]
     if best.right:
         return f"{words} (right)"
     times = f"{replicas**best.power} times" if best.power > 0 else f"1/{replicas**-best.power} of"

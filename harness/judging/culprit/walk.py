@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from harness.evidence.trace import is_statistics
-from harness.evidence.watched_step import BATCHES, UPDATE, Op, WatchedVariable, form_of
+from harness.evidence.watched_step import APART, BATCHES, SHARD, UPDATE, Op, WatchedVariable, form_of
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
@@ -166,8 +166,7 @@ class Walk:
         if read.type != "ReadVariableOp":
             return read
         for op in reversed(self._side.watched.ops[: read.number - 1]):
-            there = (op.zone, op.index) == (read.zone, read.index) or (read.zone != UPDATE and op.zone == UPDATE)
-            if op.variable == read.variable and assigns(op) and there and self._side.ran(op):
+            if op.variable == read.variable and assigns(op) and _changes_copy(op, read) and self._side.ran(op):
                 return op
         return read
 
@@ -294,6 +293,14 @@ class Walk:
         return found if rows else None
 
 
+def _changes_copy(change: Op, read: Op) -> bool:
+    """Whether a change of a variable is one of the copy, or of the shard, that is read."""
+    if APART in (change.zone, read.zone):
+        return change.index == read.index
+    there = (change.zone, change.index) == (read.zone, read.index)
+    return there or (read.zone != UPDATE and change.zone == UPDATE)
+
+
 def is_extreme(relations: frozenset[Relation]) -> bool:
     """Whether nothing else is known of a value than that the largest or the smallest part is the reference's."""
     return bool(relations) and all(each.kind in (LARGEST, SMALLEST) for each in relations)
@@ -344,7 +351,7 @@ def sinks(aligned: Alignment, *, on_read: bool = True) -> Iterator[tuple[Operati
             if not truth or any(position >= len(inputs) or not inputs[position] for _, inputs in given):
                 continue
             relations = aligned.related(truth, [(client, inputs[position]) for client, inputs in given])
-            if relations is not None and (mode := _wrong(relations, variable)) is not None:
+            if relations is not None and (mode := _wrong(relations, variable, shards=_of_shards(aligned, nodes))):
                 yield (
                     nodes[0],
                     mode,
@@ -361,7 +368,14 @@ _GIVEN = {
 }
 
 
-def _wrong(relations: frozenset[Relation], variable: WatchedVariable | None) -> Mode | None:
+def _of_shards(aligned: Alignment, nodes: Sequence[OperationNode]) -> bool:
+    """Whether operations change the shards of a variable, each by its own rows."""
+    return len(nodes) > 1 and aligned.op(nodes[0]).zone.startswith((SHARD, APART))
+
+
+def _wrong(relations: frozenset[Relation], variable: WatchedVariable | None, *, shards: bool) -> Mode | None:
+    if shards and any(each.right for each in relations):
+        return None
     if variable is not None and variable.kind == "on_read":
         given = _GIVEN.get(variable.aggregation)
         if given is None or given & relations:

@@ -23,6 +23,7 @@ class Variables:
     def __init__(self, caller: Callable[[], int | None]) -> None:
         self._caller = caller
         self._made: dict[str, int | None] = {}
+        self._rows: dict[str, int] = {}
         self._names: dict[int, str] = {}
         self._kinds: dict[str, tuple[str, str]] = {}
         self._counts: dict[str, int] = {}
@@ -70,6 +71,7 @@ class Variables:
         self._names[key] = name
         if name not in self._made:
             self._made[name] = self._caller()
+            self._rows[name] = next(iter(variable.shape), None) or 0 if variable.shape.rank else 0
 
     def name(self, handle: Any) -> str | None:
         """The name of the variable that a handle belongs to, in whatever graph it has been captured."""
@@ -82,7 +84,7 @@ class Variables:
         found = []
         for name in dict.fromkeys(self._names.values()):
             kind, aggregation = self._kinds.get(name, ("plain", "NONE"))
-            found.append(WatchedVariable(name, kind, aggregation, self._made[name]))
+            found.append(WatchedVariable(name, kind, aggregation, self._made[name], self._rows[name]))
         return tuple(found)
 
 
