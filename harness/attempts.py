@@ -40,6 +40,7 @@ from harness.judging.native_scale import (
     factor_of,
     first_taken,
     is_by_hand,
+    is_linear,
     is_whole,
     times_of,
 )
@@ -350,7 +351,8 @@ class JudgedAttempt:
             known = verdict.outcome == "consistent" or is_by_hand(run)
             factor = self._factor(run, reference.trace) if known else None
             if factor is not None and (self.changes is not None or is_whole(factor)):
-                return NativeRun(factor), reference
+                later = factor > 1.0 + SCALED and self._is_divided_later(run, verdict)
+                return NativeRun(1.0 if later else factor), reference
             if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
                 return self._as_on_one_device(run, verdict, reference)
         return NativeRun(), reference
@@ -437,6 +439,17 @@ class JudgedAttempt:
         if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
             return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, _NATIVELY.format(what)))), by
         return NativeRun(factor), reference
+
+    def _is_divided_later(self, run: RunTrace, verdict: Verdict) -> bool:
+        """Whether what replicas add up is a mean of each, which is divided by their number after the reduction.
+
+        Then the script gives the same as it is on one device, whose number is one, and a step shows the division.
+        """
+        if verdict.outcome != "consistent" or self.changes is not None or not is_linear(run):
+            return False
+        steps = max(len(each.seen) for each in run.clients)
+        told = dataclasses.replace(self, program=self.program.natively(steps))
+        return self._is_mean(told, *told.by(self.asked.venue(self.case), verdict.tasks))
 
     def _is_mean(self, told: JudgedAttempt, native: Verdict, by: Reference) -> bool:
         """Whether steps are the run's, whether one replica has the examples of all once or each of them twice.

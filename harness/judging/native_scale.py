@@ -8,7 +8,9 @@ of what that process computes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from harness.evidence.arrays import wide
@@ -26,6 +28,9 @@ SCALED = 0.2
 """By so much a factor differs from one that says something: it is a whole number, or one by that."""
 _EXACT = 1e-3
 """The same where what is left over may be a mistake."""
+_STEPS = 4
+_TOLD_BY = 3
+"""Elements of a gradient that tell two constants."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +127,53 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
     (mine, share), (truth, other) = sums
     found = multiple(mine, truth)
     return found if found is None or share is None or other is None else found * share / other
+
+
+def is_linear(run: RunTrace) -> bool:
+    """Whether steps follow what left their reduction by as much, however large it is: no clip or sign hides its scale.
+
+    A variable, or a slot such as a momentum, holds a constant times what it held before and a constant times the
+    gradient. In steps of unlike gradients these are the same constants.
+    """
+    import numpy as np
+
+    seen = [each for each in run.clients[0].seen if each.variables]
+    steps = [(one, other) for one, other in pairwise(seen) if reduced_of(other)][:_STEPS]
+    fits = dict[int, list[list[tuple[float, float]]]]()
+    for before, after in steps:
+        held = _pairs(before, after)
+        for number, gradient in enumerate(reduced_of(after)):
+            if gradient.size >= _TOLD_BY:
+                sizes = [_fit(one, other, gradient) for one, other in held if one.shape == gradient.shape]
+                fits.setdefault(number, []).append([(float(np.linalg.norm(gradient)), each) for each in sizes])
+    return bool(fits) and all(_is_one_size(each) for each in fits.values())
+
+
+def _pairs(before: Seen, after: Seen) -> list[tuple[np.ndarray, np.ndarray]]:
+    named = {(each.name, number): each for number, each in enumerate(before.variables or ())}
+    found = [(named.get((each.name, number)), each) for number, each in enumerate(after.variables or ())]
+    known = [(one.copies[0], other.copies[0]) for one, other in found if one is not None]
+    return [(wide(one.numpy()), wide(other.numpy())) for one, other in known if other.is_floating]
+
+
+def _fit(before: np.ndarray, after: np.ndarray, gradient: np.ndarray) -> float:
+    """The constant times the gradient that a variable got; not a number if it is no such sum."""
+    import numpy as np
+
+    terms = np.stack([before.ravel(), gradient.ravel()], axis=1)
+    found, *_ = np.linalg.lstsq(terms, after.ravel(), rcond=None)
+    off = float(np.linalg.norm(terms @ found - after.ravel()))
+    moved = float(np.linalg.norm(found[1] * gradient))
+    return float(found[1]) if moved and off <= _EXACT * moved else float("nan")
+
+
+def _is_one_size(steps: list[list[tuple[float, float]]]) -> bool:
+    """Whether some variable gets the same constant in all steps, whose gradients are not all of one size."""
+    sizes = [each[0][0] for each in steps if each]
+    if len(sizes) < 2 or max(sizes) <= (1.0 + SCALED) * min(sizes):
+        return False
+    found = zip(*([constant for _, constant in each] for each in steps), strict=False)
+    return any(max(each) - min(each) <= _EXACT * max(map(abs, each)) for each in found if all(map(math.isfinite, each)))
 
 
 def is_whole(factor: float) -> bool:

@@ -1,4 +1,4 @@
-"""Where rounding hides what is wrong, no operation is blamed that cannot be, and last the one that may be right."""
+"""Where rounding, or a multiple, hides what is wrong: no operation is blamed that cannot be, or is least likely."""
 
 from __future__ import annotations
 
@@ -74,3 +74,20 @@ def test_what_may_be_a_multiple_is_blamed_last() -> None:
     found = find_culprit([run], reference, [noisy])
     assert isinstance(found, Culprit)
     assert found.line == 7
+
+
+def _divided(steps: Steps, divisor: float) -> None:
+    """Means of replicas, added up and divided where one device divides by one."""
+    w = steps.read(2, "w", [np.float32(0.5)] * steps.replicas)
+    means = steps.each("Mean", 3, lambda x, w: np.float32((x * w).mean()), steps.batch, w)
+    whole = steps.summed(4, means)
+    by = steps.constant(5, divisor if steps.replicas > 1 else 1.0)
+    steps.assign(6, "w", steps.each("RealDiv", 5, np.divide, whole, by))
+
+
+@pytest.mark.parametrize(("divisor", "line"), [(4.0, 5), (2.0, None), (1.0, 3)])
+def test_what_is_too_small_comes_of_nothing_that_is_too_large(divisor: float, line: int | None) -> None:
+    """Who divides once too often is to blame, and not the means, which are too large only if nobody divides."""
+    run, reference = watched(partial(_divided, divisor=divisor), _X, _X[:4], _X[4:])
+    found = find_culprit([run], reference, [])
+    assert (found.line if isinstance(found, Culprit) else None) == line, found

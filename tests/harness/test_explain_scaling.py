@@ -173,3 +173,18 @@ def test_a_loss_is_not_too_large_where_the_step_moves_less(
     run = RunTrace(tuple(msgspec.structs.replace(each, start=begun) for each in case.run.clients))
     found = explain(dataclasses.replace(case, run=run, share=factor, follows=True))
     assert (found is not None and found.rule.startswith("loss_")) == claimed
+
+
+@pytest.mark.parametrize(("momentum", "claimed"), [(2.0, True), (0.5, False)])
+def test_an_optimizer_that_moves_as_far_shows_by_its_slots_what_was_added_up(momentum: float, claimed: bool) -> None:
+    """Variables move by a rate whatever the gradient, and slots that the first step makes begin at zero."""
+
+    def trace(times: float, moment: float, weight: float, replicas: int) -> RunTrace:
+        gradient = np.array([1.0, -2.0, 0.5, 3.0], np.float32)
+        held = {"w": np.full(4, weight, np.float32), "m": moment * gradient}
+        seen = step(1, loss=np.float32(times), gradients={"w": times * gradient}, variables=held)
+        begun = Start(0.0, (SeenVariable("w", "copies", (Array.of(np.ones(4, np.float32)),)),))
+        return RunTrace((msgspec.structs.replace(client(seen, replicas=replicas), start=begun),))
+
+    case = Case(trace(2.0, momentum, 0.9000001, 2), trace(1.0, 1.0, 0.9, 1), ExactTolerance(), follows=True, share=2.0)
+    assert rule_of(case) == ("loss_times_replicas" if claimed else None)

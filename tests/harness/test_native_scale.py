@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
-from harness.judging.native_scale import adds_up, factor_of, is_whole, times_of
+from harness.judging.native_scale import adds_up, factor_of, is_linear, is_whole, times_of
 from harness.judging.reduction import share_of
 from tests.harness._loop import LOOP, Verified
 
@@ -213,32 +213,30 @@ def test_a_mean_is_known_by_what_twice_as_many_examples_make_of_it(
 
 
 _FAKES = "tf.reduce_sum(tf.linalg.matvec(tf.random.normal([4, 3]), w) ** 2) / BATCH + "
+_ONES = "tf.ones([3])"
 _COUNT = "tf.distribute.get_replica_context().num_replicas_in_sync"
 _NOISE = f"tf.random.normal([3], stddev=0.1 / {_COUNT} ** 0.5)"
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    ("term", "noise", "outcome"),
+    ("term", "noise", "begun", "outcome"),
     [
-        (_FAKES, "", "consistent"),
-        (_FAKES.replace("BATCH", "4"), "", "inconsistent"),
-        ("", f" + {_NOISE}", "abstained"),
-        ("", " + tf.random.normal([3], stddev=0.1)", "inconsistent"),
+        (_FAKES, "", _ONES, "consistent"),
+        (_FAKES.replace("BATCH", "4"), "", _ONES, "inconsistent"),
+        ("", f" + {_NOISE}", "tf.zeros([3])", "consistent"),
+        ("", f" + {_NOISE}", _ONES, "abstained"),  # the first gradient is zero, which shows no scale
+        ("", " + tf.random.normal([3], stddev=0.1)", _ONES, "inconsistent"),
     ],
 )
 def test_own_draws_of_a_script_are_judged_as_it_is_on_one_device(
-    term: str, noise: str, outcome: str, verified: Verified
+    term: str, noise: str, begun: str, outcome: str, verified: Verified
 ) -> None:
-    """As many fakes as one replica has examples are right; what noise of replicas is to add up to is not known."""
-    loop = LOOP.replace("loss = tf.reduce_sum", f"loss = {term}tf.reduce_sum").replace("tf.zeros([3])", "tf.ones([3])")
+    """As many fakes as one replica has examples are right, and noise that adds up to that of one device."""
+    loop = LOOP.replace("loss = tf.reduce_sum", f"loss = {term}tf.reduce_sum").replace("tf.zeros([3])", begun)
     loop = loop.replace("tape.gradient(loss, w)\n", f"tape.gradient(loss, w){noise}\n")
     verdict = verified(loop, "mirrored-2", "1", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
-    if outcome == "abstained":
-        assert verdict.abstained is not None
-        assert "what they are meant to add up to" in verdict.abstained
-        assert "train.py:15" in verdict.abstained
 
 
 @pytest.mark.full
@@ -278,3 +276,76 @@ def test_a_reduction_is_known_by_what_was_seen_of_it() -> None:
 def test_a_factor_that_is_no_whole_number_says_nothing(factor: float, says: bool) -> None:
     """Such as that of a mask, of which each replica has another number of rows."""
     assert is_whole(factor) == says
+
+
+def _follows(*gradients: np.ndarray, clip: float = 0.0, decay: float = 1.0) -> RunTrace:
+    """A run whose steps move a variable against what left their reduction, of which a clip may hide the size."""
+    held = np.array([1.0, 2.0, 3.0, 4.0])[: len(gradients[0])]
+    seen = list[Seen]()
+    for gradient in gradients:
+        norm = float(np.linalg.norm(gradient))
+        held = decay * held - 0.1 * gradient * (clip / norm if clip else 1.0)
+        shown = (SeenVariable("w", "mirrored", (Array.of(held),)),)
+        seen.append(Seen(len(seen) + 1, 0.0, variables=shown, reduced=(Value("", (Array.of(gradient),)),)))
+    return _run(*seen)
+
+
+_G = np.array([1.0, -1.0, 0.5, 2.0])
+_H = np.array([-3.0, 0.5, 1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ("run", "linear"),
+    [
+        (_follows(_G, _G, 2.0 * _H), True),
+        (_follows(_G, _G, 2.0 * _H, decay=0.9), True),
+        (_follows(_G, _G, 2.0 * _H, clip=0.5), False),
+        (_follows(_G, _G, _G[::-1]), False),  # all of one size
+        (_follows(_G, _G), False),  # a single step
+        (_follows(_G[:2], _G[:2], 2.0 * _H[:2]), False),  # two numbers fit any two
+    ],
+)
+def test_steps_show_the_scale_of_what_was_reduced_where_they_are_linear_in_it(run: RunTrace, linear: bool) -> None:
+    """A clip takes as much of a gradient of any size."""
+    assert is_linear(run) is linear
+
+
+_LATER = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+x = np.random.default_rng(0).normal(size=(48, 3)).astype("float32")
+data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(12))
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3, 1]))
+
+def replica(x):
+    with tf.GradientTape() as tape:
+        loss = tf.reduce_mean((x @ w - 1.0) ** 2)
+    gradient = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w))
+    w.assign_sub(0.1 * CHANGE)
+
+@tf.function
+def step(batch):
+    strategy.run(replica, args=(batch,))
+
+for batch in data:
+    step(batch)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("change", "outcome"),
+    [
+        ("gradient / strategy.num_replicas_in_sync", "consistent"),
+        ("gradient / strategy.num_replicas_in_sync ** 2", "inconsistent"),
+        ("gradient", "inconsistent"),
+        ("tf.clip_by_norm(gradient / strategy.num_replicas_in_sync, 0.01)", "abstained"),  # hidden by the clip
+    ],
+)
+def test_a_sum_of_means_may_be_divided_after_it(change: str, outcome: str, verified: Verified) -> None:
+    """What replicas add up to is too large by their number then, and the step is not."""
+    verdict = verified(_LATER.replace("CHANGE", change), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.evidence.watched_step import APART, SHARD, Op, WatchedStep
-from harness.judging.culprit.alignment import Alignment, OperationNode
+from harness.judging.culprit.alignment import Alignment
 from harness.judging.culprit.client_step import ARRIVED, ClientStep
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 
@@ -54,7 +54,6 @@ class ShardsAlignment(Alignment):
     ) -> None:
         (run,) = clients
         wholes = wholes_of(run, reference)
-        self._counts = Counter(whole for whole, _ in wholes.values())
         self._firsts = _first_rows(run, wholes)
         loops = _Loops(run, reference, wholes)
         whole, *others = map(loops.of_one_device, [reference, *noisy])
@@ -74,14 +73,6 @@ class ShardsAlignment(Alignment):
         right = {each for each in found if each.right and each.kind in (REPLICATED, SPLIT, PARTIAL)}
         parts = [each[0] for each in self.parts(truth, tensors, sketched=self.reference.is_sketched(truth))]
         return frozenset(right | set(self._by_rows(values[0], parts, self.allowed(truth, 0))))
-
-    def _assigned(self) -> dict[int, tuple[OperationNode, ...]]:
-        """As `Alignment._assigned`, of a variable in shards only where each of them is changed."""
-        found = super()._assigned()
-        counts = {
-            number: self._counts.get(self.reference.by_number[number].variable, len(found[number])) for number in found
-        }
-        return {number: nodes for number, nodes in found.items() if len(nodes) == counts[number]}
 
     def _by_rows(
         self, truth: np.ndarray[Any, Any], parts: list[np.ndarray[Any, Any]], allowed: np.ndarray[Any, Any]

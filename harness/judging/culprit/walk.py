@@ -93,6 +93,7 @@ class Walk:
         self._facts: dict[int, frozenset[Relation] | None] = {}
         self._counting: dict[int, bool] = {}
         self._averaged = False
+        self._powers: set[int] = set()
         self.summed: OperationNode | None = None
 
     @property
@@ -100,12 +101,13 @@ class Walk:
         """Whether that sum is divided by the number of replicas."""
         return self.summed is not None and self._side.averages(self._aligned.op(self.summed))
 
-    def sources(self, starts: Iterable[WantedTensor], *, averaged: bool = False) -> list[OperationNode]:
+    def sources(self, starts: Sequence[WantedTensor], *, averaged: bool = False) -> list[OperationNode]:
         """The operations that made any of these wrong, in the order in which Python made them.
 
         Of parts that are averaged afterwards each is right if it has the whole of what it has alone.
         """
         self._averaged = averaged
+        self._powers = {power for start in starts for power in _powers(self.facts(start.tensor) or ())}
         operands: dict[WantedTensor, list[WantedTensor]] = {}
         begin = [start for start in starts if start.tensor]
         pending = list(begin)
@@ -226,7 +228,17 @@ class Walk:
         if self._mode is Mode.UNRELATED:
             accident = is_extreme(relations) and self.first_extreme(wanted.tensor) is None
             return Status.RIGHT if relations and not accident else Status.WRONG
-        return Status.WRONG if is_multiple(relations, wanted.whole, averaged=self._averaged) else Status.RIGHT
+        multiple = is_multiple(relations, wanted.whole, averaged=self._averaged)
+        return Status.WRONG if multiple and not self._is_opposite(relations) else Status.RIGHT
+
+    def _is_opposite(self, relations: frozenset[Relation]) -> bool:
+        """Whether a value is too large and what comes of it too small, or the other way round: that is another mistake,
+        or is to be mended by the one that goes too far.
+        """
+        powers = _powers(relations)
+        if not powers or not self._powers:
+            return False
+        return max(self._powers) < 0 < min(powers) or max(powers) < 0 < min(self._powers)
 
     def _counts(self, tensor: int) -> bool:
         """Whether it holds whole numbers that follow from shapes and constants only."""
@@ -291,6 +303,12 @@ class Walk:
             rows = any(each.kind == SPLIT for tensor in op.inputs for each in self.facts(tensor) or ())
             tensor = next((each for each in op.inputs if is_extreme(self.facts(each) or frozenset())), 0)
         return found if rows else None
+
+
+def _powers(relations: Iterable[Relation]) -> set[int]:
+    """By what powers of the replicas' number a value is too large: where all have the same, this is what is meant."""
+    same = {each.power for each in relations if each.kind == REPLICATED}
+    return same or {each.power for each in relations}
 
 
 def _changes_copy(change: Op, read: Op) -> bool:

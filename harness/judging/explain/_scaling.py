@@ -181,21 +181,25 @@ def _is_right(case: Case, step: int) -> bool:
 def _moves_against(case: Case, step: int, factor: Fraction) -> bool:
     """Whether the first step moves the variables less than the reference's although more is added up, or more for less.
 
-    Then what was added up is divided, or multiplied, once more. An optimizer may move them as far whatever the factor.
+    Then what was added up is divided, or multiplied, once more. An optimizer may move a variable as far whatever the
+    factor, but not all of its slots.
     """
     import numpy as np
 
-    view, moves = view_of(case), []
-    for name in view.names("variables", step):
+    view, times = view_of(case), []
+    for name in view.wrong("variables", step):
         ours, truth = view.value("variables", step, name), view.truth("variables", step, name)
-        begun = next(iter(view.copies_before(step, name)), None)
+        # An optimizer's slots begin at zero, where they are made in the first step.
+        begun = next(iter(view.copies_before(step, name)), np.zeros(() if step > 1 else ours.shape))
         # Of a variable in parts each copy is one of them.
-        if begun is None or begun.shape != ours.shape or is_integer(view.reference["variables"][step][name].dtype):
+        if begun.shape != ours.shape or is_integer(view.reference["variables"][step][name].dtype):
             continue
-        moves.append((float(np.linalg.norm(ours - begun)), float(np.linalg.norm(truth - begun))))
-    most = max((theirs for _, theirs in moves), default=0.0)
-    times = next((ours / theirs for ours, theirs in moves if theirs == most > 0.0), 1.0)
-    return times < _LESS if factor > 1 else times > 1.0 / _LESS
+        if moved := float(np.linalg.norm(truth - begun)):
+            times.append(float(np.linalg.norm(ours - begun)) / moved)
+    if not times:
+        return False
+    less, more = min(times) < _LESS, max(times) > 1.0 / _LESS
+    return less and not more if factor > 1 else more and not less
 
 
 def _horizon(case: Case, steps: list[int]) -> int:
