@@ -287,6 +287,8 @@ class Walk:
             seen.add(tensor)
             if self._is_aligned(op):
                 found.append(tensor)
+            elif op.type.startswith(CALLS):  # what it gives need not be what it is given
+                pending += self._origin(tensor, op)
             else:
                 pending += op.inputs
         return found

@@ -13,6 +13,7 @@ from harness.judging.wording import first_ones, joined
 from harness.ledger import aligned
 
 _ID = "other_number_of_steps"
+_EXAMPLES = "examples"
 _SHOWN_MAX = 8
 _CURE = (
     "Usual causes: an early stop was decided from one replica's or one worker's own loss or metric; steps_per_epoch or "
@@ -43,11 +44,12 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
         for who, only in (("the run", set(taken) - set(expected)), ("the reference", set(expected) - set(taken)))
         if only
     ]
+    divided = ", and how examples are divided among replicas," if _EXAMPLES in agreeing else ""
     yield evident(
         _ID,
         f"The run took {len(taken)} {unit}, the reference {len(expected)}: {' and '.join(differ)}. At all "
-        f"{len(common)} that both took, {joined(agreeing)} agree: these steps, and how examples are divided among "
-        f"replicas, are right, and whatever else differs follows from where training ended.",
+        f"{len(common)} that both took, {joined(agreeing)} agree: these steps{divided} are right, and whatever else "
+        f"differs follows from where training ended.",
     )
 
 
@@ -63,7 +65,7 @@ def _agreeing(view: CaseView, common: Sequence[int]) -> list[str]:
     both = aligned(view.case.run, view.case.reference)
     if both.asynchronous or not len(both.run) or not len(both.reference):
         return found
-    return [] if set(both.by_step.groups()) & set(common) else [*found, "examples"]
+    return [] if set(both.by_step.groups()) & set(common) else [*found, _EXAMPLES]
 
 
 def _listed(steps: Sequence[int], what: str) -> str:
