@@ -14,6 +14,7 @@ import msgspec
 
 from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, NAME, RETURN, Bindings, Bound
 from harness.evidence.watched_step import Frame
+from harness.judging.culprit.kinds import NUMBER, TIMES, UNLIKE
 from harness.judging.culprit.parts_by_hand import RIGHT, WRONG, Meaning, meant
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.statements import Statement, statement_at
@@ -236,8 +237,12 @@ class _ByHand:
             return NoCulprit("what is wrong first was made outside of the program")
         meaning = self.meanings.get(place)
         if meaning is None:
-            relation = f"{bound.parts[0].numpy()} is built into the graph, and another number on one device"
+            kind, relation = (
+                NUMBER,
+                f"{bound.parts[0].numpy()} is built into the graph, and another number on one device",
+            )
         else:
+            kind = TIMES if meaning else UNLIKE
             times = f"{min(meaning):g} times" if meaning else "something else than"
             relation = f"the devices together get {times} what one device has"
         right = (each for each in self._inputs(place) if RIGHT in self.meanings.get(each, WRONG))
@@ -252,6 +257,7 @@ class _ByHand:
             expected="expected values that mean the same on one device",
             inputs=tuple(f"{name!r} is right" for name in read),
             step=bound.step,
+            kind=kind.code,
         )
 
 

@@ -129,11 +129,26 @@ NUMBER = MistakeKind(
     "global_batch_size is, and a rate is the same on one device. Divide by the number of replicas only what is added "
     "up over them.",
 )
+UNLIKE = MistakeKind(
+    "parts_unlike_the_whole",
+    "what is made for each device's part, or for each shard of a variable, is together not what one device has",
+    "An operation on a mesh means the whole tensor: compute there, and not on unpacked parts, what looks at several "
+    "rows at once. Pack the parts along their axis, in the order of the devices. Give each shard of a variable its own "
+    "rows, counted from its first one, and compute what depends on all of them, such as a norm or a mean, over all "
+    "shards.",
+)
+TIMES = MistakeKind(
+    "scaled_by_devices",
+    "what the devices of a mesh have together is as many times too large, or too small, as an axis has devices",
+    "An operation on a mesh means the whole tensor: divide by the examples of the whole batch, and by no number of "
+    "devices. Add up parts of a sum before they are packed as copies.",
+)
 KINDS: dict[str, MistakeKind] = {
     kind.code: kind
     for kind in (
         *(MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, DIVIDED, LOSS, TWICE, NO_SUM),
         *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER),
+        *(UNLIKE, TIMES),
     )
 }
 """By their codes."""

@@ -11,7 +11,7 @@ from harness.evidence.watched_step import REPLICA, SHARD, Frame, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
-from harness.judging.culprit.kinds import LOSS, REPORT
+from harness.judging.culprit.kinds import LOSS, REPORT, UNLIKE, MistakeKind
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import Reduction, reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
@@ -68,17 +68,18 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     )
 
 
-def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[None, str] | None:
+def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | None, str] | None:
     """What is wrong with a result where the run has no other replica, as in a closure that a coordinator schedules."""
     number, op = aligned.truths.get(node), aligned.op(node)
     if len(aligned.sides) > 1 or len(aligned.places.get(REPLICA, ())) != 1:
         return None
     if number is None:
         return None, "one device does not compute this"
+    kind = UNLIKE if _is_for_shards(op) else None
     if assigns(op):
-        return None, f"variable {op.variable!r} is given what it is not given on one device"
-    if _is_for_shards(op):
-        return None, "what it gives for the shards is not what one device gets for the whole"
+        return kind, f"variable {op.variable!r} is given what it is not given on one device"
+    if kind is not None:
+        return kind, "what it gives for the shards is not what one device gets for the whole"
     times = {_times(aligned, number, node, position) for position in range(len(op.outputs))}
     factor = times.pop() if len(times) == 1 else None
     what = "not what one device gets" if factor is None else f"{factor:.6g} times what one device gets"
