@@ -18,7 +18,9 @@ from harness.report import Cell, Matrix
 from harness.report.matrix import markdown
 from harness.report.pages import Verified, matrix_page, verified_page
 from harness.report.templates._curve import curve
+from harness.report.timeline import timeline_of, timeline_page
 from tests._present import present
+from tests.harness._journals import KILL, killed
 from tests.harness._traces import exact_case
 
 if TYPE_CHECKING:
@@ -225,4 +227,23 @@ def test_verdicts_in_a_browser(browser_page: tuple[Page, list[str]], tmp_path: P
     page.goto((tmp_path / "verdicts.html").as_uri())
     assert page.locator("svg.curve").is_visible()
     assert page.title() == "Lockstep verdicts"
+    assert wrong == []
+
+
+def test_pages_fit_a_narrow_screen(browser_page: tuple[Page, list[str]], tmp_path: Path) -> None:
+    """What is wide scrolls by itself, or wraps: the page does not."""
+    page, wrong = browser_page
+    page.set_viewport_size({"width": 420, "height": 800})
+    again = f"lockstep run --html {'a_long_name' * 9}.html"
+    shown = {
+        "verdicts": verified_page([Verified(_verdict(), (), {"a_long_name" * 9: HOSTILE})], again),
+        "matrix": matrix_page(_matrix()),
+        "timeline": timeline_page([timeline_of(killed().events, [KILL])], again),
+    }
+    for name, source in shown.items():
+        (tmp_path / f"{name}.html").write_text(source)
+        page.goto((tmp_path / f"{name}.html").as_uri())
+        over = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+        assert page.evaluate(over) == 0, name
+    assert "ended worker:1 SIGKILL" in page.inner_text("table")
     assert wrong == []

@@ -205,14 +205,14 @@ class _Picture:
             yield Shape("text", "problem", x=_LEFT, y=top + 20, words=f"{fault.trigger}: {fault.problem}")
             return
         end = self.timeline.seconds if fault.undone is None else fault.undone
-        told = [f"{fault.kind} at {fault.trigger}"]
+        told = [f"{fault.kind}, {fault.trigger}"]
         if fault.detection_seconds is not None and fault.detected is not None:
             told.append(f"{fault.detected.task} failed after {fault.detection_seconds:.2f} s")
         if fault.recovery_seconds is not None:
             told.append(f"next step after {fault.recovery_seconds:.2f} s")
         begin = self.x(fault.struck)
         yield self._beside(begin, top + 11, ", ".join(told), "label")
-        title = f"{fault.id}: {fault.struck:.3f} to {end:.3f} s; measured {fault.effect} {fault.undo_effect}"
+        title = f"{fault.id}: {fault.struck:.3f} to {end:.3f} s; {fault.measured}"
         if fault.problem:
             title += f"; {fault.problem}"
         yield Shape("rect", "fault", begin, top + 16, max(2.0, round(self.x(end) - begin, 1)), 7, title=title)

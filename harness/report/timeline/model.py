@@ -162,6 +162,13 @@ class FaultRow(msgspec.Struct, frozen=True, kw_only=True):
         """From the strike to the first step after it."""
         return _since(self.struck, self.recovered)
 
+    @property
+    def measured(self) -> str:
+        """Its effect in words; empty where nothing was measured."""
+        # A time of CLOCK_MONOTONIC says nothing to a reader, who sees elsewhere when the fault struck.
+        shown = {name: value for name, value in self.effect.items() if name != "began"}
+        return ", ".join(f"{name} {_said(value)}" for name, value in shown.items())
+
 
 class MachineRow(msgspec.Struct, frozen=True, kw_only=True):
     """One of several machines.
@@ -246,6 +253,14 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     def saves_of(self, task: str, incarnation: int | None = None) -> list[Save]:
         """What one task, or one of its processes, has saved and restored, in order."""
         return [save for save in self.saves if save.task == task and incarnation in (None, save.incarnation)]
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, dict):
+        return " ".join(f"{key} {_said(item)}" for key, item in value.items())
+    return str(value)
 
 
 def _since(begin: float | None, sighting: Sighting | None) -> float | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from harness.report.timeline.model import FaultRow, Life, Save, Sighting, Timeline
+from harness.report.timeline.model import Life, Save, Sighting, Timeline
 from harness.report.timeline.recovery import recovery_of
 
 _TITLES = ("fault", "kind", "trigger", "struck", "detected", "recovered", "undone", "measured")
@@ -89,7 +89,7 @@ def _table(rows: list[tuple[str, ...]], timeline: Timeline) -> Iterator[str]:
                 _seen(fault.detection_seconds, fault.detected),
                 _seen(fault.recovery_seconds, fault.recovered),
                 _seconds(fault.undone),
-                fault.problem or _measured(fault),
+                fault.problem or fault.measured or "-",
             )
         )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -106,20 +106,6 @@ def _seen(seconds: float | None, sighting: Sighting | None) -> str:
         return "-"
     tied = f" or {', '.join(sighting.undecided)} (undecided)" if sighting.undecided else ""
     return f"+{seconds:.2f} {sighting.task}{tied}"
-
-
-def _measured(fault: FaultRow) -> str:
-    # A time of CLOCK_MONOTONIC says nothing to a reader, who sees in another column when the fault struck.
-    shown = {name: value for name, value in fault.effect.items() if name != "began"}
-    return ", ".join(f"{name} {_value(value)}" for name, value in shown.items()) or "-"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, dict):
-        return " ".join(f"{key} {_value(item)}" for key, item in value.items())
-    return str(value)
 
 
 def _links(timeline: Timeline) -> Iterator[str]:
