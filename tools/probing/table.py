@@ -46,15 +46,14 @@ def _cell(probes: Sequence[Probe], results: Sequence[Probed]) -> str:
 
 
 def findings(results: Iterable[Probed]) -> Iterator[str]:
-    """A line for each form of which nobody knows why; then one for each reason that is known, with how many have it."""
+    """A line for each form of which nobody knows why; then one for each reason that is known."""
     found = [(result.name.rpartition("/")[0], finding) for result in results for finding in result.findings]
     for where, finding in sorted(found, key=lambda each: (each[0], each[1].form)):
         if finding.is_open:
             first = finding.text.strip().partition("\n")[0]
             yield f"- {where}, `{finding.form}`: {finding.outcome}, {first}"
-    reasons = Counter((each.outcome, each.text) for _, each in found if not each.is_open)
-    for (outcome, text), number in sorted(reasons.items()):
-        yield f"- {outcome}, {number} times: {text}"
+    for outcome, text in sorted({(each.outcome, each.text) for _, each in found if not each.is_open}):
+        yield f"- {outcome}: {text}"
 
 
 def formless(inventories: Mapping[str, Mapping[str, Inventory]]) -> Iterator[str]:
