@@ -22,7 +22,7 @@ from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import WORKERS, StandIn
-from harness.evidence.steps import FOR_ALL, RunEvidence, Standing, segment_of
+from harness.evidence.steps import FOR_ALL, OWN_DRAWS, RunEvidence, Standing, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judgement import judge, task_summaries
 from harness.judging.assumptions import without_judgement
@@ -400,6 +400,9 @@ class JudgedAttempt:
             return factor_of(run, first, replicas, alike, first=True)
         every = native(FOR_ALL)
         factor, rows = factor_of(run, every, replicas, alike), _rows_for_own(every)
+        if factor is None and is_by_hand(run):  # what is moved has the noise in it that each replica draws for itself
+            drawn = (native(Standing(own=own)) for own in OWN_DRAWS)
+            factor = next((found for each in drawn if (found := factor_of(run, each, replicas)) is not None), None)
         if rows == 1.0 or factor is None or rows is None:
             return factor if rows == 1.0 else None
         times = times_of(native(_TWICE), every, 1)

@@ -12,6 +12,7 @@ from harness import Program, verify
 from harness.evidence.steps import FOR_ALL, Standing
 from harness.recording.steps.draw_checks import DrawSource
 from harness.recording.steps.row_joins import NotJoinable
+from tests.harness._loop import Verified
 
 
 def _train(strategy: Any, record: Any, *, noise: str) -> None:
@@ -94,3 +95,39 @@ def test_only_normal_numbers_of_each_replica_are_added_up() -> None:
     for operation, standing in (("RandomUniform", _SUMS), ("RandomStandardNormal", FOR_ALL)):
         with pytest.raises(NotJoinable):
             _joined(operation, standing, [3.0, 1.0], [5.0, 1.0])
+
+
+_BY_HAND = """
+import math
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+x = np.random.default_rng(0).normal(size=(24, 3)).astype("float32")
+data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(8))
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3, 1]))
+
+def replica(x):
+    gradient = tf.matmul(x, x @ w - 1.0, transpose_a=True)
+    gradient += tf.random.normal([3, 1], stddev=0.5 / SPREAD)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", gradient) / 8)
+
+@tf.function
+def step(batch):
+    strategy.run(replica, args=(batch,))
+
+for batch in data:
+    step(batch)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("spread", "outcome"),
+    [("math.sqrt(strategy.num_replicas_in_sync)", "consistent"), ("1.0", "inconsistent")],
+)
+def test_noise_on_a_gradient_that_no_tape_takes(spread: str, outcome: str, verified: Verified) -> None:
+    """What such a step moves has the noise in it, also on one device."""
+    verdict = verified(_BY_HAND.replace("SPREAD", spread), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)

@@ -4,7 +4,7 @@ from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace, Stored
 from harness.evidence.steps.renaming import SAME, Renaming, places_of
 from harness.evidence.steps.run import RunEvidence, RunStep, Segment, lead, numbered, segment_of
-from harness.evidence.steps.standing import FOR_ALL, Standing
+from harness.evidence.steps.standing import FOR_ALL, OWN_DRAWS, Standing
 from harness.evidence.steps.step_files import StepFileWriter, loose_steps, renumbered
 from harness.evidence.steps.store import EvidenceReader, EvidenceWriter, evidence_folder
 
@@ -12,6 +12,7 @@ __all__ = [
     "DRAWN",
     "FOR_ALL",
     "GIVEN",
+    "OWN_DRAWS",
     "SAME",
     "EvidenceReader",
     "EvidenceWriter",

@@ -53,5 +53,6 @@ class Standing(msgspec.Struct, frozen=True):
         return single if self.replicas == 1 else f"mirrored-{self.replicas}"
 
 
+OWN_DRAWS: tuple[Literal["sum", "first"], ...] = ("sum", "first")
 FOR_ALL = Standing()
 """One replica stands for all of the run's."""
