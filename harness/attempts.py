@@ -40,7 +40,6 @@ from harness.judging.native_scale import (
     factor_of,
     first_taken,
     is_by_hand,
-    is_linear,
     is_whole,
     times_of,
 )
@@ -323,9 +322,16 @@ class JudgedAttempt:
         """Why a verdict is not to be believed: one device that follows nothing trains what the run has trained."""
         if not is_in_question(verdict, self.first):
             return None
-        venue = self.asked.venue(self.case)
-        with reference_runs(self.program, self.directory, self.case.name, venue, follows=False) as runs:
-            return made_up_for(verdict, self.first, reference.trace, runs.plain().trace, self.case.replicas)
+        venue, told = self.asked.venue(self.case), reference.trace.clients[0].counters.stand_ins
+        programs = [self.program]
+        if sizes := {each.where: 1 for each in told if each.trust == "size"}:  # which may divide what was added up
+            programs.append(self.program.assuming(sizes))
+        for program in programs:
+            with reference_runs(program, self.directory, self.case.name, venue, follows=False) as runs:
+                why = made_up_for(verdict, self.first, reference.trace, runs.plain().trace, self.case.replicas)
+            if why is not None:
+                return why
+        return None
 
     def again(self, *, beside: bool = False, **otherwise: Any) -> RunTrace:
         """What one device leaves that follows the run once more; `beside` and the rest as of a venue."""
@@ -351,8 +357,7 @@ class JudgedAttempt:
             known = verdict.outcome == "consistent" or is_by_hand(run)
             factor = self._factor(run, reference.trace) if known else None
             if factor is not None and (self.changes is not None or is_whole(factor)):
-                later = factor > 1.0 + SCALED and self._is_divided_later(run, verdict)
-                return NativeRun(1.0 if later else factor), reference
+                return NativeRun(factor, differs=self._differs_natively(run, verdict, reference)), reference
             if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
                 return self._as_on_one_device(run, verdict, reference)
         return NativeRun(), reference
@@ -410,6 +415,17 @@ class JudgedAttempt:
             return None
         return factor if abs(times - 1.0) <= SCALED else factor * rows  # a mean, or a sum over examples
 
+    def _differs_natively(self, run: RunTrace, verdict: Verdict, reference: Reference) -> bool:
+        """Whether a script that multiplies by its replicas in one of them computes other steps on one device."""
+        told = reference.trace.clients[0].counters.stand_ins
+        if verdict.outcome != "consistent" or all(each.trust != "size" for each in told):
+            return False
+        steps = max(len(each.seen) for each in run.clients)
+        native = dataclasses.replace(self, program=self.program.natively(steps))
+        found = native.by(self.asked.venue(self.case), verdict.tasks)[0]
+        same = any(law.law == "rows_whole" and law.status == "held" for law in found.judgements)
+        return same and found.outcome == "inconsistent"
+
     def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[NativeRun, Reference]:
         """As `natively`, by all steps.
 
@@ -442,17 +458,6 @@ class JudgedAttempt:
         if (factor is None or abs(factor - 1.0) <= SCALED) and native.outcome == "consistent" and linear:
             return NativeRun(factor, dataclasses.replace(native, notes=(*native.notes, _NATIVELY.format(what)))), by
         return NativeRun(factor), reference
-
-    def _is_divided_later(self, run: RunTrace, verdict: Verdict) -> bool:
-        """Whether what replicas add up is a mean of each, which is divided by their number after the reduction.
-
-        Then the script gives the same as it is on one device, whose number is one, and a step shows the division.
-        """
-        if verdict.outcome != "consistent" or self.changes is not None or not is_linear(run):
-            return False
-        steps = max(len(each.seen) for each in run.clients)
-        told = dataclasses.replace(self, program=self.program.natively(steps))
-        return self._is_mean(told, *told.by(self.asked.venue(self.case), verdict.tasks))
 
     def _is_mean(self, told: JudgedAttempt, native: Verdict, by: Reference) -> bool:
         """Whether steps are the run's, whether one replica has the examples of all once or each of them twice.

@@ -12,8 +12,9 @@ class StandIn(msgspec.Struct, frozen=True):
         what: was read, such as `num_replicas_in_sync`.
         where: `train.py:12`, the line of the program that reads it.
         taken: what it was taken for, for a sentence.
-        trust: `sure`; `meant`, where one device may have another number, such as a rate; `assumed`, where a run that
-            differs may be right nevertheless; or `unknown`, where nothing that is found says anything.
+        trust: `sure`; `meant`, where one device may have another number, such as a rate; `size`, where it is one
+            unless something differs; `assumed`, where a run that differs may be right nevertheless; or `unknown`, where
+            nothing that is found says anything.
     """
 
     what: str

@@ -42,6 +42,10 @@ _UNCHECKED = (
     "that each replica reads whole, would not be found. Write the batch as a number, say what the count of replicas is "
     f"with --assume FILE:LINE={{1}}, where {{0}}, {_RECORD}"
 )
+_OTHER_STEPS = (
+    "the script computes other steps as it is on one device, of the same examples, although each replica contributes "
+    "its share to their sums: what is divided by {} may be divided twice. " + f"{_ASSUME}, {_RECORD}"
+)
 _OWN_DRAWS = (
     "each replica has numbers of its own that one device has not, such as noise for a gradient, and there is {}: what "
     f"they are meant to add up to cannot be known. Draw them once for all replicas, {_RECORD}"
@@ -176,7 +180,7 @@ def _told_batch(verdict: Verdict, run: RunTrace, natively: Callable[[], NativeRu
 
 def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Sequence[StandIn]], bool]) -> bool:
     """Whether what was found stands, though it is not known what the number of replicas means somewhere."""
-    doubtful = [each for each in told if each.trust in ("assumed", "unknown")]
+    doubtful = [each for each in told if each.trust in ("assumed", "unknown", "size")]
     counts = all(each.what.startswith(_COUNTS) for each in doubtful)
     return verdict.outcome == "inconsistent" and bool(doubtful) and counts and whatever(doubtful)
 
@@ -186,7 +190,9 @@ def _of_scale(
 ) -> Iterator[str]:
     """Why it is not known whether each replica contributes its share, and no more."""
     told = reference.clients[0].counters.stand_ins
+    sizes = [each for each in told if each.trust == "size"]
     unknown = [each for each in told if each.trust == "unknown"]
+    unknown += sizes if verdict.outcome == "inconsistent" else []
     of_unknown = f"{_places(unknown)}: it cannot be known what that means for one replica. {_ASSUME}, {_RECORD}"
     if verdict.outcome == "consistent":
         # What is done as often as there are replicas contributes nothing that could tell, such as an average.
@@ -198,6 +204,8 @@ def _of_scale(
             yield of_unknown
         if factor is not None and not _is_share(factor):
             yield _grows(factor)
+        elif sizes and natively().differs:
+            yield _OTHER_STEPS.format(_places(sizes))
         if factor is None and (sizes := [each for each in told if _is_size(each)]):
             yield _UNCHECKED.format(_places(sizes), replicas)
         return
@@ -385,6 +393,12 @@ def _misled(times: float, *, certain: bool) -> Iterator[str]:
 
 def _grows(factor: float) -> str:
     """Of a script that divides as its reference does, and by something that does not grow with the replicas."""
+    if factor < 1.0:
+        return (
+            f"step 1 takes {factor:.4g} times what the script computes on one device, on average over the same "
+            "examples. That is wrong if it divides twice by the number of replicas, and right if it multiplies by it a "
+            f"batch that is written for one of them. Write the global batch, and verify again, {_RECORD}"
+        )
     return (
         f"what the replicas add up to at step 1 is {factor:.4g} times what the script computes on one device, on "
         "average over the same examples. That is right if its loss is meant as a sum over examples, and wrong if it "

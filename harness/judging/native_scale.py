@@ -9,12 +9,13 @@ of what that process computes.
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from harness.evidence.arrays import wide
-from harness.evidence.trace import ClientTrace, RunTrace, Seen
+from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable
 from harness.judging.reduction import NEAR, added, multiple, parts_of, reduced_of, share_of
 from harness.judging.verdict import Verdict
 
@@ -40,10 +41,12 @@ class NativeRun:
     Attributes:
         factor: how many times as much as it should a step of the run takes; None where that cannot be known.
         verdict: that on the run, if each of its steps is what the script computes so.
+        differs: whether one of them is not, of the same examples.
     """
 
     factor: float | None = None
     verdict: Verdict | None = None
+    differs: bool = False
 
 
 def factor_of(
@@ -78,7 +81,10 @@ def factor_of(
         share = 1.0 / times
     taken = [replicas * array for array in parts[0]] if first else whole
     found = multiple(taken, [array / len(each) for array in added(each)])
-    return None if found is None or share is None else found * share
+    if found is None or share is None:
+        return None
+    later = taken_of_sum(run, native)
+    return found * share * (1.0 if later is None else later)
 
 
 def first_taken(client: ClientTrace) -> Seen | None:
@@ -126,34 +132,59 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
         sums.append((whole, share_of(reduced_of(seen[0]), whole, count)))
     (mine, share), (truth, other) = sums
     found = multiple(mine, truth)
-    return found if found is None or share is None or other is None else found * share / other
+    if found is None or share is None or other is None:
+        return found
+    later = taken_of_sum(run, reference)
+    return found * share / other * (1.0 if later is None else later)
 
 
-def is_linear(run: RunTrace) -> bool:
-    """Whether steps follow what left their reduction by as much, however large it is: no clip or sign hides its scale.
+def taken_of_sum(run: RunTrace, native: RunTrace) -> float | None:
+    """How much of what left its reduction a step of the run takes, where one of one device takes all: what is divided
+    by the number of replicas after the sum. None where that is not known, as a clip or a sign hides it.
 
     A variable, or a slot such as a momentum, holds a constant times what it held before and a constant times the
     gradient. In steps of unlike gradients these are the same constants.
     """
+    ours = {place: each[0] for place, each in _constants(run.clients[0]).items() if _is_one_size(each)}
+    theirs = {place: each[0] for place, each in _constants(native.clients[0]).items()}
+    gradients = {number for number, *_ in ours}
+    shares = [ours[place][1] / theirs[place][1] for place in ours if place in theirs and theirs[place][1]]
+    if not shares or gradients < {number for number, *_ in theirs}:
+        return None
+    return shares[0] if max(shares) - min(shares) <= NEAR * abs(shares[0]) else None
+
+
+_Place = tuple[int, str, int]
+"""The number of a gradient, and the name of a variable with its number among those of that name."""
+
+
+def _constants(client: ClientTrace) -> dict[_Place, list[tuple[float, float]]]:
+    """Of variables that follow a gradient of their shape its size and its constant, at each step."""
     import numpy as np
 
-    seen = [each for each in run.clients[0].seen if each.variables]
-    steps = [(one, other) for one, other in pairwise(seen) if reduced_of(other)][:_STEPS]
-    fits = dict[int, list[list[tuple[float, float]]]]()
-    for before, after in steps:
-        held = _pairs(before, after)
-        for number, gradient in enumerate(reduced_of(after)):
-            if gradient.size >= _TOLD_BY:
-                sizes = [_fit(one, other, gradient) for one, other in held if one.shape == gradient.shape]
-                fits.setdefault(number, []).append([(float(np.linalg.norm(gradient)), each) for each in sizes])
-    return bool(fits) and all(_is_one_size(each) for each in fits.values())
+    begun = () if client.start is None else client.start.variables
+    seen = [each for each in client.seen if each.variables is not None][:_STEPS]
+    held = [_named(begun), *(_named(each.variables or ()) for each in seen)]
+    found = dict[_Place, list[tuple[float, float]]]()
+    least = min(_TOLD_BY, max((gradient.size for step in seen for gradient in reduced_of(step)), default=0))
+    for step, before, after in zip(seen, held, held[1:], strict=False):
+        for number, gradient in enumerate(reduced_of(step)):
+            for (name, place), ends in after.items():
+                begins = before.get((name, place), np.zeros(ends.shape))  # as a slot that is made in the first step
+                if ends.shape == begins.shape == gradient.shape and gradient.size >= least:
+                    constant = _fit(begins, ends, gradient)
+                    found.setdefault((number, name, place), []).append((float(np.linalg.norm(gradient)), constant))
+    return {place: each for place, each in found.items() if all(math.isfinite(constant) for _, constant in each)}
 
 
-def _pairs(before: Seen, after: Seen) -> list[tuple[np.ndarray, np.ndarray]]:
-    named = {(each.name, number): each for number, each in enumerate(before.variables or ())}
-    found = [(named.get((each.name, number)), each) for number, each in enumerate(after.variables or ())]
-    known = [(one.copies[0], other.copies[0]) for one, other in found if one is not None]
-    return [(wide(one.numpy()), wide(other.numpy())) for one, other in known if other.is_floating]
+def _named(variables: Sequence[SeenVariable]) -> dict[tuple[str, int], np.ndarray]:
+    counts = Counter[str]()
+    found = {}
+    for each in variables:
+        if each.copies[0].is_floating:
+            found[each.name, counts[each.name]] = wide(each.copies[0].numpy())
+        counts[each.name] += 1
+    return found
 
 
 def _fit(before: np.ndarray, after: np.ndarray, gradient: np.ndarray) -> float:
@@ -161,19 +192,21 @@ def _fit(before: np.ndarray, after: np.ndarray, gradient: np.ndarray) -> float:
     import numpy as np
 
     terms = np.stack([before.ravel(), gradient.ravel()], axis=1)
-    found, *_ = np.linalg.lstsq(terms, after.ravel(), rcond=None)
+    if gradient.size < _TOLD_BY:  # too few to tell both constants: as a step does that takes a gradient off
+        found = np.array([1.0, *np.linalg.lstsq(terms[:, 1:], (after - before).ravel(), rcond=None)[0]])
+    else:
+        found = np.linalg.lstsq(terms, after.ravel(), rcond=None)[0]
     off = float(np.linalg.norm(terms @ found - after.ravel()))
     moved = float(np.linalg.norm(found[1] * gradient))
     return float(found[1]) if moved and off <= _EXACT * moved else float("nan")
 
 
-def _is_one_size(steps: list[list[tuple[float, float]]]) -> bool:
-    """Whether some variable gets the same constant in all steps, whose gradients are not all of one size."""
-    sizes = [each[0][0] for each in steps if each]
-    if len(sizes) < 2 or max(sizes) <= (1.0 + SCALED) * min(sizes):
+def _is_one_size(steps: list[tuple[float, float]]) -> bool:
+    """Whether a variable gets the same constant in all steps, whose gradients are not all of one size."""
+    sizes, constants = zip(*steps, strict=True)
+    if max(sizes) <= (1.0 + SCALED) * min(sizes):
         return False
-    found = zip(*([constant for _, constant in each] for each in steps), strict=False)
-    return any(max(each) - min(each) <= _EXACT * max(map(abs, each)) for each in found if all(map(math.isfinite, each)))
+    return bool(max(constants) - min(constants) <= _EXACT * max(map(abs, constants)))
 
 
 def is_whole(factor: float) -> bool:

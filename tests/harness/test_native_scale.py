@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Start, Value
-from harness.judging.native_scale import adds_up, factor_of, is_linear, is_whole, times_of
+from harness.judging.native_scale import adds_up, factor_of, is_whole, taken_of_sum, times_of
 from harness.judging.reduction import share_of
 from tests.harness._loop import LOOP, Verified
 
@@ -278,36 +278,40 @@ def test_a_factor_that_is_no_whole_number_says_nothing(factor: float, says: bool
     assert is_whole(factor) == says
 
 
-def _follows(*gradients: np.ndarray, clip: float = 0.0, decay: float = 1.0) -> RunTrace:
-    """A run whose steps move a variable against what left their reduction, of which a clip may hide the size."""
+def _follows(*gradients: np.ndarray, taken: float = 1.0, clip: float = 0.0, decay: float = 1.0) -> RunTrace:
+    """A run whose steps take so much of what left their reduction, of which a clip may hide the size."""
     held = np.array([1.0, 2.0, 3.0, 4.0])[: len(gradients[0])]
+    start = Start(0.0, (SeenVariable("w", "mirrored", (Array.of(held),)),))
     seen = list[Seen]()
     for gradient in gradients:
         norm = float(np.linalg.norm(gradient))
-        held = decay * held - 0.1 * gradient * (clip / norm if clip else 1.0)
+        held = decay * held - 0.1 * taken * gradient * (clip / norm if clip else 1.0)
         shown = (SeenVariable("w", "mirrored", (Array.of(held),)),)
         seen.append(Seen(len(seen) + 1, 0.0, variables=shown, reduced=(Value("", (Array.of(gradient),)),)))
-    return _run(*seen)
+    return RunTrace((ClientTrace(Header("local:0", 0, "mirrored-2", 2, 2, 1, 20), seen=tuple(seen), start=start),))
 
 
 _G = np.array([1.0, -1.0, 0.5, 2.0])
-_H = np.array([-3.0, 0.5, 1.0, 2.0])
+_H = 2.0 * np.array([-3.0, 0.5, 1.0, 2.0])
 
 
 @pytest.mark.parametrize(
-    ("run", "linear"),
+    ("run", "native", "taken"),
     [
-        (_follows(_G, _G, 2.0 * _H), True),
-        (_follows(_G, _G, 2.0 * _H, decay=0.9), True),
-        (_follows(_G, _G, 2.0 * _H, clip=0.5), False),
-        (_follows(_G, _G, _G[::-1]), False),  # all of one size
-        (_follows(_G, _G), False),  # a single step
-        (_follows(_G[:2], _G[:2], 2.0 * _H[:2]), False),  # two numbers fit any two
+        (_follows(_G, _H), _follows(_G), 1.0),
+        (_follows(_G, _H, taken=0.5), _follows(0.5 * _G), 0.5),
+        (_follows(_G, _H, taken=0.5, decay=0.9), _follows(_G, decay=0.9), 0.5),
+        (_follows(_G[:1], _H[:1], taken=0.5), _follows(_G[:1]), 0.5),  # a single number, which nothing decays
+        (_follows(_G, _H, clip=0.5), _follows(0.5 * _G, clip=0.5), None),
+        (_follows(_G, _G[::-1], taken=0.5), _follows(_G), None),  # gradients of one size show no clip
+        (_follows(_G, taken=0.5), _follows(_G), None),  # nor does a single step
     ],
 )
-def test_steps_show_the_scale_of_what_was_reduced_where_they_are_linear_in_it(run: RunTrace, linear: bool) -> None:
+def test_how_much_of_a_sum_is_taken_is_known_where_steps_are_linear_in_it(
+    run: RunTrace, native: RunTrace, taken: float | None
+) -> None:
     """A clip takes as much of a gradient of any size."""
-    assert is_linear(run) is linear
+    assert taken_of_sum(run, native) == (None if taken is None else pytest.approx(taken))
 
 
 _LATER = """
@@ -342,6 +346,8 @@ for batch in data:
         ("gradient / strategy.num_replicas_in_sync", "consistent"),
         ("gradient / strategy.num_replicas_in_sync ** 2", "inconsistent"),
         ("gradient", "inconsistent"),
+        ("gradient / (2 * strategy.num_replicas_in_sync)", "consistent"),  # a divisor, and no size
+        ("gradient / strategy.num_replicas_in_sync / (2 * strategy.num_replicas_in_sync)", "abstained"),  # twice
         ("tf.clip_by_norm(gradient / strategy.num_replicas_in_sync, 0.01)", "abstained"),  # hidden by the clip
     ],
 )

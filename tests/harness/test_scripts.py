@@ -276,7 +276,7 @@ def test_the_count_of_replicas_knows_where_it_is_used() -> None:
         "in a text": (2.0, "none"),
         "inside: part": (4.0, "assumed"),
         "inside: batch": (64.0, "assumed"),
-        "inside: whole batch": (64.0, "sure"),
+        "inside: whole batch": (64.0, "size"),
     }
 
 

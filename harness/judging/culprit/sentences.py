@@ -79,7 +79,11 @@ def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKin
     if assigns(op):
         return kind, f"variable {op.variable!r} is given what it is not given on one device"
     if kind is not None:
-        return kind, "what it gives for the shards is not what one device gets for the whole"
+        what = "what it gives for the shards is not what one device gets for the whole"
+        given = (
+            ", and is given a constant that one device has not" if _has_other_constant(aligned, number, node) else ""
+        )
+        return kind, f"{what}{given}"
     times = {_times(aligned, number, node, position) for position in range(len(op.outputs))}
     factor = times.pop() if len(times) == 1 else None
     what = "not what one device gets" if factor is None else f"{factor:.6g} times what one device gets"
@@ -88,6 +92,19 @@ def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKin
 
 def _is_for_shards(op: Op) -> bool:
     return op.zone.startswith(SHARD)
+
+
+def _has_other_constant(aligned: Alignment, number: int, node: OperationNode) -> bool:
+    """Whether Python gives shards a value that is not the whole's: the mistake may be where that is computed."""
+    theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
+    for position, tensor in enumerate(aligned.op(node).inputs):
+        made = aligned.sides[node.client].producer(tensor)
+        if made is not None and made.type == "Const" and position < len(theirs.inputs):
+            given = [(each.client, aligned.op(each).inputs[position]) for each in nodes]
+            relations = aligned.related(theirs.inputs[position], given)
+            if relations is not None and not any(each.right and each.kind != PARTIAL for each in relations):
+                return True
+    return False
 
 
 def _times(aligned: Alignment, number: int, node: OperationNode, position: int) -> float | None:

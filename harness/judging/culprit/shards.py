@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from harness.evidence.watched_step import APART, SHARD, Op, WatchedStep
-from harness.judging.culprit.alignment import Alignment
+from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.client_step import ARRIVED, ClientStep
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
 
@@ -54,6 +54,7 @@ class ShardsAlignment(Alignment):
     ) -> None:
         (run,) = clients
         wholes = wholes_of(run, reference)
+        self._counts = Counter(whole for whole, _ in wholes.values())
         self._firsts = _first_rows(run, wholes)
         loops = _Loops(run, reference, wholes)
         whole, *others = map(loops.of_one_device, [reference, *noisy])
@@ -74,6 +75,16 @@ class ShardsAlignment(Alignment):
         parts = [each[0] for each in self.parts(truth, tensors, sketched=self.reference.is_sketched(truth))]
         return frozenset(right | set(self._by_rows(values[0], parts, self.allowed(truth, 0))))
 
+    def _assigned(self) -> dict[int, tuple[OperationNode, ...]]:
+        """As `Alignment._assigned`, of shards only where each of them is changed at the line of the reference's."""
+        found = dict[int, tuple[OperationNode, ...]]()
+        for number, nodes in super()._assigned().items():
+            theirs = self.reference.by_number[number]
+            line, lines = _line(self.reference, theirs), {_line(self.sides[0], self.op(each)) for each in nodes}
+            if theirs.variable not in self._counts or (len(nodes) == self._counts[theirs.variable] and lines == {line}):
+                found[number] = nodes
+        return found
+
     def _by_rows(
         self, truth: np.ndarray[Any, Any], parts: list[np.ndarray[Any, Any]], allowed: np.ndarray[Any, Any]
     ) -> Iterator[Relation]:
@@ -84,6 +95,11 @@ class ShardsAlignment(Alignment):
                 yield Relation(REPLICATED)
             if _are_rows(truth, moved, allowed):
                 yield Relation(SPLIT)
+
+
+def _line(side: ClientStep, op: Op) -> tuple[str, int] | None:
+    caller = side.caller(op)
+    return None if caller is None else (caller.file, caller.line)
 
 
 def _first_rows(run: WatchedStep, wholes: _Wholes) -> list[tuple[int, ...]]:

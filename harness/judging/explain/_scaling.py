@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-_LESS = 0.9
-"""What moves by so much of another move is moved less."""
 _SCALING_ROUNDINGS = 2.0
 """Roundings by which a scaled value may differ from the scaled reference: one by the program, one by the reference's
 own last bit.
 """
+_AGAINST = 0.9
+"""A part of a right move that is less than what an optimizer makes of a larger gradient."""
 
 
 def replicas(case: Case) -> int | None:
@@ -132,7 +132,7 @@ class Scaling:
         if any(loss.differs(step, factor) for step in sure):
             return None
         of_tape = case.share is not None and case.follows  # what comes of that may have no such factor
-        if of_tape and (_is_right(case, wrong[0]) or _moves_against(case, wrong[0], factor)):
+        if of_tape and (_is_right(case, wrong[0]) or _moves_otherwise(case, wrong[0], factor)):
             return None
         return Explanation(self.id, self._text(loss, wrong[0], count, factor), self.cure)
 
@@ -178,11 +178,11 @@ def _is_right(case: Case, step: int) -> bool:
     return step in view.steps("variables") and not view.wrong("variables", step)
 
 
-def _moves_against(case: Case, step: int, factor: Fraction) -> bool:
-    """Whether the first step moves the variables less than the reference's although more is added up, or more for less.
+def _moves_otherwise(case: Case, step: int, factor: Fraction) -> bool:
+    """Whether the first step moves no variable, nor an optimizer's slot, by as many times more or less, or one against.
 
-    Then what was added up is divided, or multiplied, once more. An optimizer may move a variable as far whatever the
-    factor, but not all of its slots.
+    Then what was added up is divided, or multiplied, once more, and it is something else that is wrong. Halfway counts,
+    as of weights that decay besides.
     """
     import numpy as np
 
@@ -190,16 +190,19 @@ def _moves_against(case: Case, step: int, factor: Fraction) -> bool:
     for name in view.wrong("variables", step):
         ours, truth = view.value("variables", step, name), view.truth("variables", step, name)
         # An optimizer's slots begin at zero, where they are made in the first step.
-        begun = next(iter(view.copies_before(step, name)), np.zeros(() if step > 1 else ours.shape))
+        made = step == 1 and all(client.start is not None for client in case.run.clients)
+        begun = next(iter(view.copies_before(step, name)), np.zeros(ours.shape) if made else None)
         # Of a variable in parts each copy is one of them.
-        if begun.shape != ours.shape or is_integer(view.reference["variables"][step][name].dtype):
+        if begun is None or begun.shape != ours.shape or is_integer(view.reference["variables"][step][name].dtype):
             continue
         if moved := float(np.linalg.norm(truth - begun)):
             times.append(float(np.linalg.norm(ours - begun)) / moved)
+    halfway = (1.0 + float(factor)) / 2.0
     if not times:
         return False
-    less, more = min(times) < _LESS, max(times) > 1.0 / _LESS
-    return less and not more if factor > 1 else more and not less
+    if factor > 1:
+        return max(times) < halfway or min(times) < _AGAINST
+    return min(times) > halfway or max(times) > 1.0 / _AGAINST
 
 
 def _horizon(case: Case, steps: list[int]) -> int:

@@ -126,8 +126,8 @@ class ReplicaCount:
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, float) and other == 1.0:
             return other * self._plainly("by 1.0 *")
-        if isinstance(other, int):  # such as the batch, also where a replica asks for it
-            return other * self.taken("multiplies", self._replicas)
+        if isinstance(other, int):  # such as the batch; a replica may divide by it what was added up already
+            return other * self.taken("multiplies", self._replicas, "size" if self._inside else "sure")
         if isinstance(other, float) and not self._inside:
             return other * self.taken("multiplies", self._replicas, "meant")
         return other * self.taken("multiplies", self._replicas, "unknown")
