@@ -140,7 +140,8 @@ def times_of(run: RunTrace, reference: RunTrace, replicas: int) -> float | None:
 
 def taken_of_sum(run: RunTrace, native: RunTrace) -> float | None:
     """How much of what left its reduction a step of the run takes, where one of one device takes all: what is divided
-    by the number of replicas after the sum. None where that is not known, as a clip or a sign hides it.
+    by the number of replicas after the sum. None where that is not known, as a clip or a sign hides it, or where it is
+    more, as by a rate that grows with the replicas.
 
     A variable, or a slot such as a momentum, holds a constant times what it held before and a constant times the
     gradient. In steps of unlike gradients these are the same constants.
@@ -151,7 +152,8 @@ def taken_of_sum(run: RunTrace, native: RunTrace) -> float | None:
     shares = [ours[place][1] / theirs[place][1] for place in ours if place in theirs and theirs[place][1]]
     if not shares or gradients < {number for number, *_ in theirs}:
         return None
-    return shares[0] if max(shares) - min(shares) <= NEAR * abs(shares[0]) else None
+    alike = max(shares) - min(shares) <= NEAR * abs(shares[0])
+    return shares[0] if alike and shares[0] <= 1.0 + NEAR else None
 
 
 _Place = tuple[int, str, int]

@@ -303,6 +303,7 @@ _H = 2.0 * np.array([-3.0, 0.5, 1.0, 2.0])
         (_follows(_G, _H, taken=0.5, decay=0.9), _follows(_G, decay=0.9), 0.5),
         (_follows(_G[:1], _H[:1], taken=0.5), _follows(_G[:1]), 0.5),  # a single number, which nothing decays
         (_follows(_G, _H, clip=0.5), _follows(0.5 * _G, clip=0.5), None),
+        (_follows(_G, _H, taken=2.0), _follows(_G), None),  # a rate that grows with the replicas
         (_follows(_G, _G[::-1], taken=0.5), _follows(_G), None),  # gradients of one size show no clip
         (_follows(_G, taken=0.5), _follows(_G), None),  # nor does a single step
     ],
