@@ -30,6 +30,7 @@ SCALED = 0.2
 _EXACT = 1e-3
 """The same where what is left over may be a mistake."""
 _STEPS = 4
+"""The first steps, of which it is looked at how much they take of their gradients."""
 _TOLD_BY = 3
 """Elements of a gradient that tell two constants."""
 

@@ -54,5 +54,6 @@ class Standing(msgspec.Struct, frozen=True):
 
 
 OWN_DRAWS: tuple[Literal["sum", "first"], ...] = ("sum", "first")
+"""What may be made of `Standing.own`."""
 FOR_ALL = Standing()
 """One replica stands for all of the run's."""

@@ -237,10 +237,8 @@ class _ByHand:
             return NoCulprit("what is wrong first was made outside of the program")
         meaning = self.meanings.get(place)
         if meaning is None:
-            kind, relation = (
-                NUMBER,
-                f"{bound.parts[0].numpy()} is built into the graph, and another number on one device",
-            )
+            kind, number = NUMBER, bound.parts[0].numpy()
+            relation = f"{number} is built into the graph, and another number on one device"
         else:
             kind = TIMES if meaning else UNLIKE
             times = f"{min(meaning):g} times" if meaning else "something else than"

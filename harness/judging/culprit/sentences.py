@@ -79,11 +79,9 @@ def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKin
     if assigns(op):
         return kind, f"variable {op.variable!r} is given what it is not given on one device"
     if kind is not None:
-        what = "what it gives for the shards is not what one device gets for the whole"
-        given = (
-            ", and is given a constant that one device has not" if _has_other_constant(aligned, number, node) else ""
-        )
-        return kind, f"{what}{given}"
+        other = ", and is given a constant that one device has not"
+        given = other if _has_other_constant(aligned, number, node) else ""
+        return kind, f"what it gives for the shards is not what one device gets for the whole{given}"
     times = {_times(aligned, number, node, position) for position in range(len(op.outputs))}
     factor = times.pop() if len(times) == 1 else None
     what = "not what one device gets" if factor is None else f"{factor:.6g} times what one device gets"
