@@ -357,7 +357,8 @@ class JudgedAttempt:
             known = verdict.outcome == "consistent" or is_by_hand(run)
             factor = self._factor(run, reference.trace) if known else None
             if factor is not None and (self.changes is not None or is_whole(factor)):
-                return NativeRun(factor, differs=self._differs_natively(run, verdict, reference)), reference
+                differs = abs(factor - 1.0) <= SCALED and self._differs_natively(run, verdict, reference)
+                return NativeRun(factor, differs=differs), reference
             if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
                 return self._as_on_one_device(run, verdict, reference)
         return NativeRun(), reference

@@ -31,6 +31,8 @@ _EXACT = 1e-3
 """The same where what is left over may be a mistake."""
 _STEPS = 4
 """The first steps, of which it is looked at how much they take of their gradients."""
+_GRADIENTS, _ELEMENTS = 8, 4096
+"""As many of these, and as many numbers of each: all variables of its shape may be what follows a gradient."""
 _TOLD_BY = 3
 """Elements of a gradient that tell two constants."""
 
@@ -171,7 +173,7 @@ def _constants(client: ClientTrace) -> dict[_Place, list[tuple[float, float]]]:
     found = dict[_Place, list[tuple[float, float]]]()
     least = min(_TOLD_BY, max((gradient.size for step in seen for gradient in reduced_of(step)), default=0))
     for step, before, after in zip(seen, held, held[1:], strict=False):
-        for number, gradient in enumerate(reduced_of(step)):
+        for number, gradient in enumerate(reduced_of(step)[:_GRADIENTS]):
             for (name, place), ends in after.items():
                 begins = before.get((name, place), np.zeros(ends.shape))  # as a slot that is made in the first step
                 if ends.shape == begins.shape == gradient.shape and gradient.size >= least:
@@ -194,12 +196,13 @@ def _fit(before: np.ndarray, after: np.ndarray, gradient: np.ndarray) -> float:
     """The constant times the gradient that a variable got; not a number if it is no such sum."""
     import numpy as np
 
-    terms = np.stack([before.ravel(), gradient.ravel()], axis=1)
+    before, after, gradient = (each.ravel()[:_ELEMENTS] for each in (before, after, gradient))
+    terms = np.stack([before, gradient], axis=1)
     if gradient.size < _TOLD_BY:  # too few to tell both constants: as a step does that takes a gradient off
-        found = np.array([1.0, *np.linalg.lstsq(terms[:, 1:], (after - before).ravel(), rcond=None)[0]])
+        found = np.array([1.0, *np.linalg.lstsq(terms[:, 1:], after - before, rcond=None)[0]])
     else:
-        found = np.linalg.lstsq(terms, after.ravel(), rcond=None)[0]
-    off = float(np.linalg.norm(terms @ found - after.ravel()))
+        found = np.linalg.lstsq(terms, after, rcond=None)[0]
+    off = float(np.linalg.norm(terms @ found - after))
     moved = float(np.linalg.norm(found[1] * gradient))
     return float(found[1]) if moved and off <= _EXACT * moved else float("nan")
 
