@@ -401,9 +401,10 @@ def _grows(factor: float) -> str:
         )
     return (
         f"what the replicas add up to at step 1 is {factor:.4g} times what the script computes on one device, on "
-        "average over the same examples. That is right if its loss is meant as a sum over examples, and wrong if it "
-        "divides by the batch of one replica. Divide by the global batch, with tf.nn.compute_average_loss(..., "
-        f"global_batch_size=...), and verify again; for a sum {_RECORD.removeprefix('or ')}"
+        "average over the same examples. That is right if its loss is meant as a sum over examples, or if it divides "
+        "by the replicas after something that hides it, such as a clip. It is wrong if it divides by the batch of one "
+        "replica. Divide by the global batch, with tf.nn.compute_average_loss(..., global_batch_size=...), and verify "
+        f"again; for a sum {_RECORD.removeprefix('or ')}"
     )
 
 

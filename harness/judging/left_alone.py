@@ -60,7 +60,8 @@ def made_up_for(verdict: Verdict, run: RunTrace, following: RunTrace, alone: Run
     return (
         f"one device that is left alone trains what the run has trained, and differs from it where it is given what "
         f"{state} holds: that may be a share, for which the program makes up elsewhere, and a state is compared as a "
-        "whole. Keep the whole in it, with aggregation=tf.VariableAggregation.SUM of what replicas add to it"
+        "whole. Keep in it what one device keeps: divide by the replicas before it is kept, or make it with "
+        "aggregation=tf.VariableAggregation.SUM where replicas add their parts to it"
     )
 
 

@@ -13,6 +13,7 @@ from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.client_step import ClientStep, assigns
 from harness.judging.culprit.example_order import other_examples
 from harness.judging.culprit.kinds import REPORT
+from harness.judging.culprit.later_division import LaterDivisions
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.reasons import ADDITIONS, adds_to_one_copy
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
@@ -184,6 +185,8 @@ class _Back:
     def __init__(self, aligned: Alignment) -> None:
         self._aligned = aligned
         self._walks = {mode: Walk(aligned, 0, mode) for mode in Mode}
+        self._later = LaterDivisions(aligned, Walk(aligned, 0, Mode.SCALED))
+        self._walks[Mode.SCALED].divided = self._later.divided
 
     def summed(self, mode: Mode) -> OperationNode | None:
         """A sum over replicas on the way."""
@@ -199,7 +202,8 @@ class _Back:
         found: list[WrongOperation] = []
         for node, mode, wanted in assigned:
             self.tell(node)
-            found += self.sources(mode, [wanted]) or [WrongOperation(node, mode, self.summed(mode))]
+            itself = WrongOperation(node, mode, self.summed(mode))
+            found += self.sources(mode, [wanted]) or [itself if mode is Mode.UNRELATED else self._undivided(itself)]
         return found
 
     def sources(self, mode: Mode, starts: Sequence[WantedTensor]) -> list[WrongOperation]:
@@ -207,9 +211,18 @@ class _Back:
         walk = self._walks[mode]
         found: list[WrongOperation] = []
         for node in walk.sources(starts):
-            earlier = (self._multiplied(node) or self._extreme(node)) if mode is Mode.UNRELATED else []
-            found += earlier or [WrongOperation(node, mode, walk.summed)]
+            if mode is Mode.SCALED:
+                found.append(self._undivided(WrongOperation(node, mode, walk.summed)))
+                continue
+            if (division := self._later.after(node)) is not None:
+                found.append(WrongOperation(node, mode, walk.summed, division=division))
+                continue
+            found += self._multiplied(node) or self._extreme(node) or [WrongOperation(node, mode, walk.summed)]
         return found
+
+    def _undivided(self, broken: WrongOperation) -> WrongOperation:
+        """The same, with the division by the number of replicas of what it is given."""
+        return replace(broken, division=self._later.before(broken.node), apart=True)
 
     def is_innocent(self, broken: WrongOperation) -> bool:
         """Whether an operation cannot be wrong that is given what is right: then rounding hides what is not.
@@ -305,7 +318,7 @@ class _Back:
             if (same and (wrong or walk.is_behind_a_sum(tensor))) or (parts and wrong):
                 operands.append(WantedTensor(tensor, whole=True))
         found = walk.sources(operands, averaged=averaged)
-        return [WrongOperation(each, Mode.SCALED, walk.summed or summed) for each in found]
+        return [self._undivided(WrongOperation(each, Mode.SCALED, walk.summed or summed)) for each in found]
 
 
 def _reported(aligned: Alignment, wrong: Sequence[WrongReport]) -> list[WantedTensor]:

@@ -129,6 +129,12 @@ NUMBER = MistakeKind(
     "global_batch_size is, and a rate is the same on one device. Divide by the number of replicas only what is added "
     "up over them.",
 )
+DIVISION = MistakeKind(
+    "used_before_the_division",
+    "gradients are used before they are divided by the number of replicas",
+    "Divide them directly after the sum, which all_reduce with MEAN does, and compute everything of the quotient. Or "
+    "divide the loss by the global batch, and nothing after it.",
+)
 UNLIKE = MistakeKind(
     "parts_unlike_the_whole",
     "what is made for each device's part, or for each shard of a variable, is together not what one device has",
@@ -147,7 +153,7 @@ KINDS: dict[str, MistakeKind] = {
     kind.code: kind
     for kind in (
         *(MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, DIVIDED, LOSS, TWICE, NO_SUM),
-        *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER),
+        *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER, DIVISION),
         *(UNLIKE, TIMES),
     )
 }

@@ -12,6 +12,7 @@ from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.kinds import LOSS, REPORT, UNLIKE, MistakeKind
+from harness.judging.culprit.later_division import used_undivided
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import Reduction, reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
@@ -46,8 +47,11 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     layer, frame = maker if maker is not None else (_scope(op), side.caller(term))
     summed = _summed(aligned, broken)
     averaged = broken.summed is not None and side.averages(aligned.op(broken.summed))
-    kind, relation = _of_one_replica(aligned, broken.node) or reason(
-        aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged)
+    adds = summed is not None and not averaged and not _has_one_replica(aligned)
+    kind, relation = (
+        _of_one_replica(aligned, broken.node)
+        or used_undivided(aligned, broken)
+        or reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
     )
     losses = map(side.producer, side.watched.targets if kind is LOSS else ())
     frame = next((side.caller(made) for made in losses if made is not None), frame)
@@ -62,7 +66,7 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         inputs=tuple(_inputs(aligned, broken.node)),
         step=aligned.reference.watched.step,
         assigned=op.variable if assigns(op) else None,
-        adds=None if summed is None or averaged else (_shown(summed), summed.line, _source(summed)),
+        adds=(_shown(summed), summed.line, _source(summed)) if summed is not None and adds else None,
         kind=None if kind is None else kind.code,
         among=side.among(op) if frame is not None and frame == side.caller(op) else None,
     )
@@ -71,7 +75,7 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
 def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | None, str] | None:
     """What is wrong with a result where the run has no other replica, as in a closure that a coordinator schedules."""
     number, op = aligned.truths.get(node), aligned.op(node)
-    if len(aligned.sides) > 1 or len(aligned.places.get(REPLICA, ())) != 1:
+    if not _has_one_replica(aligned):
         return None
     if number is None:
         return None, "one device does not compute this"
@@ -86,6 +90,10 @@ def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKin
     factor = times.pop() if len(times) == 1 else None
     what = "not what one device gets" if factor is None else f"{factor:.6g} times what one device gets"
     return None, f"what it gives is {what}"
+
+
+def _has_one_replica(aligned: Alignment) -> bool:
+    return len(aligned.sides) == 1 and len(aligned.places.get(REPLICA, ())) == 1
 
 
 def _is_for_shards(op: Op) -> bool:

@@ -7,7 +7,7 @@ the reference's times a power of the number of replicas, back through values tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
@@ -54,12 +54,16 @@ class WrongOperation:
         mode: that led to it.
         summed: a sum over replicas on the way.
         term: of a gradient that is wrong in a sum, the differentiated operation whose part of it is to blame.
+        division: by the number of replicas, of what the operation uses undivided.
+        apart: whether that division is of another way than the operation's.
     """
 
     node: OperationNode
     mode: Mode
     summed: OperationNode | None = None
     term: OperationNode | None = None
+    division: OperationNode | None = None
+    apart: bool = False
 
 
 @dataclass(frozen=True, order=True)
@@ -82,24 +86,27 @@ class Walk:
         mode: what is followed.
 
     Attributes:
+        side: that client.
         summed: the first sum over replicas that any way back has passed.
+        divided: tensors that are multiples, and that the program divides later: they count as right.
     """
 
     def __init__(self, aligned: Alignment, client: int, mode: Mode) -> None:
         self._aligned = aligned
         self._client = client
-        self._side = aligned.sides[client]
+        self.side = aligned.sides[client]
         self._mode = mode
         self._facts: dict[int, frozenset[Relation] | None] = {}
         self._counting: dict[int, bool] = {}
         self._averaged = False
         self._powers: set[int] = set()
         self.summed: OperationNode | None = None
+        self.divided: Container[int] = ()
 
     @property
     def averages(self) -> bool:
         """Whether that sum is divided by the number of replicas."""
-        return self.summed is not None and self._side.averages(self._aligned.op(self.summed))
+        return self.summed is not None and self.side.averages(self._aligned.op(self.summed))
 
     def sources(self, starts: Sequence[WantedTensor], *, averaged: bool = False) -> list[OperationNode]:
         """The operations that made any of these wrong, in the order in which Python made them.
@@ -127,12 +134,12 @@ class Walk:
 
     def blamed(self, tensor: int) -> int:
         """The operation that made a tensor wrong; of several that only the run has, the sum over replicas."""
-        made = self._side.producer(tensor)
+        made = self.side.producer(tensor)
         op = made = None if made is None else self.last_change(made)
         while op is not None and not self._is_aligned(op):
             if self._is_sum(op):
                 return op.number
-            producers = [each for tensor in op.inputs if (each := self._side.producer(tensor)) and each.type != "Const"]
+            producers = [each for tensor in op.inputs if (each := self.side.producer(tensor)) and each.type != "Const"]
             op = producers[0] if producers else None
         return 0 if made is None else made.number
 
@@ -143,11 +150,11 @@ class Walk:
         return op.type.startswith(_SUMS) and not self._is_aligned(op)
 
     def _when(self, tensor: int) -> int:
-        op = self._side.producer(tensor)
+        op = self.side.producer(tensor)
         return 0 if op is None else op.number
 
     def _operands(self, wanted: WantedTensor) -> list[WantedTensor]:
-        op = self._side.producer(wanted.tensor)
+        op = self.side.producer(wanted.tensor)
         if op is None:
             return []
         if self._is_sum(op) and (self.summed is None or op.number < self.summed.number):
@@ -167,22 +174,22 @@ class Walk:
         """
         if read.type != "ReadVariableOp":
             return read
-        for op in reversed(self._side.watched.ops[: read.number - 1]):
-            if op.variable == read.variable and assigns(op) and _changes_copy(op, read) and self._side.ran(op):
+        for op in reversed(self.side.watched.ops[: read.number - 1]):
+            if op.variable == read.variable and assigns(op) and _changes_copy(op, read) and self.side.ran(op):
                 return op
         return read
 
     def _origin(self, tensor: int, op: Op) -> list[int]:
         """Where a value came from that arrived from another graph: who held the same before, the nearest one."""
-        for taken in self._side.taken(tensor):
+        for taken in self.side.taken(tensor):
             if not taken.array.shape and float(abs(taken.array.numpy())).is_integer():
                 continue  # of such a number there may be many by accident
-            self._side.ask(form_of(taken.array.dtype, taken.shape or tuple(taken.array.shape)), end=op.number)
-            held: Sequence[int] = self._side.by_digest.get(taken.digest, ())
-            if len(held) < 2 and self._side.watched.runs > 1:
-                held = self._side.near(taken.array.numpy(), taken.shape)
+            self.side.ask(form_of(taken.array.dtype, taken.shape or tuple(taken.array.shape)), end=op.number)
+            held: Sequence[int] = self.side.by_digest.get(taken.digest, ())
+            if len(held) < 2 and self.side.watched.runs > 1:
+                held = self.side.near(taken.array.numpy(), taken.shape)
             for same in reversed(held):
-                made = self._side.producer(same)
+                made = self.side.producer(same)
                 if same != tensor and made and made.number < op.number and made.type not in ("Input", "Const"):
                     return [same]
         return []
@@ -194,7 +201,7 @@ class Walk:
         return self._facts[tensor]
 
     def _of_output(self, tensor: int) -> frozenset[Relation] | None:
-        op = self._side.producer(tensor)
+        op = self.side.producer(tensor)
         if op is None or (truth := self._aligned.truths.get(OperationNode(self._client, op.number))) is None:
             return None
         position = op.outputs.index(tensor)
@@ -222,14 +229,33 @@ class Walk:
         relations = self.facts(wanted.tensor)
         if relations is None:
             return Status.UNKNOWN
-        op = self._side.producer(wanted.tensor)
+        op = self.side.producer(wanted.tensor)
         if op is not None and (op.type.startswith(_GIVEN_APART) or (not relations and self._counts(wanted.tensor))):
             return Status.RIGHT
         if self._mode is Mode.UNRELATED:
             accident = is_extreme(relations) and self.first_extreme(wanted.tensor) is None
             return Status.RIGHT if relations and not accident else Status.WRONG
+        if wanted.tensor in self.divided:
+            return Status.RIGHT
         multiple = is_multiple(relations, wanted.whole, averaged=self._averaged)
         return Status.WRONG if multiple and not self._is_opposite(relations) else Status.RIGHT
+
+    def is_multiple_of_right(self, tensor: int) -> bool:
+        """Whether a value is known to be too large or too small by a power of the replicas' number."""
+        return is_multiple(self.facts(tensor) or frozenset(), whole=True)
+
+    def multiples_before(self, tensor: int) -> set[int]:
+        """A tensor and those that it comes of and that are multiples as it is."""
+        found, pending = set[int](), [WantedTensor(tensor, whole=True)]
+        seen = set(pending)
+        while pending:
+            wanted = pending.pop()
+            if self._status(wanted) is not Status.RIGHT:
+                found.add(wanted.tensor)
+                operands = [each for each in self._operands(wanted) if each not in seen]
+                pending += operands
+                seen.update(operands)
+        return found
 
     def _is_opposite(self, relations: frozenset[Relation]) -> bool:
         """Whether a value is too large and what comes of it too small, or the other way round: that is another mistake,
@@ -244,8 +270,8 @@ class Walk:
         """Whether it holds whole numbers that follow from shapes and constants only."""
         if tensor not in self._counting:
             self._counting[tensor] = False  # for what goes in a circle, until it is known
-            op = self._side.producer(tensor)
-            whole = any(value.dtype.kind in "iu" for value in self._side.values(tensor))
+            op = self.side.producer(tensor)
+            whole = any(value.dtype.kind in "iu" for value in self.side.values(tensor))
             known = op is None or op.type in _SHAPES or all(map(self._counts, filter(None, op.inputs)))
             self._counting[tensor] = whole and known
         return self._counting[tensor]
@@ -260,13 +286,13 @@ class Walk:
 
     def is_differentiated(self, number: int) -> bool:
         """Whether an operation takes part in a value of which a gradient is taken."""
-        targets = self._side.watched.targets
+        targets = self.side.watched.targets
         return any(self._is_behind(target, lambda op: op.number == number) for target in targets)
 
     def _is_behind(self, tensor: int, wanted: Callable[[Op], bool]) -> bool:
         pending, seen = [tensor], {tensor}
         while pending:
-            op = self._side.producer(pending.pop())
+            op = self.side.producer(pending.pop())
             if op is None:
                 continue
             if wanted(op):
@@ -281,7 +307,7 @@ class Walk:
         pending, found, seen = list(self._aligned.op(node).inputs), list[int](), set[int]()
         while pending:
             tensor = pending.pop(0)
-            op = self._side.producer(tensor)
+            op = self.side.producer(tensor)
             if op is None or op.type == "Const" or tensor in seen:
                 continue
             seen.add(tensor)
@@ -299,7 +325,7 @@ class Walk:
         Of few numbers, such as signs, one may be the smallest by accident.
         """
         found, rows = None, False
-        while (op := self._side.producer(tensor)) is not None and is_extreme(self.facts(tensor) or frozenset()):
+        while (op := self.side.producer(tensor)) is not None and is_extreme(self.facts(tensor) or frozenset()):
             found = OperationNode(self._client, op.number)
             self.tell(op)
             rows = any(each.kind == SPLIT for tensor in op.inputs for each in self.facts(tensor) or ())
