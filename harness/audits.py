@@ -28,7 +28,7 @@ _SEED = 20
 
 
 @dataclass(frozen=True)
-class Met:
+class MetIssue:
     """A known defect that a program meets, and the lines that do."""
 
     issue: KnownIssue
@@ -60,7 +60,7 @@ class Audit:
 
     program: str
     strategy: str
-    met: tuple[Met, ...]
+    met: tuple[MetIssue, ...]
     looked_for: int
     failure: str | None = None
 
@@ -105,11 +105,11 @@ def audit(program: Program, case: StrategyCase, *, timeout: float = 120.0, seed:
         except RunFailed as error:
             failure = str(error).splitlines()[0]
         used = read_uses(directory / TRACES)
-    met = tuple(Met(issue, places) for issue in issues if (places := _places(issue, used)) is not None)
+    met = tuple(MetIssue(issue, places) for issue in issues if (places := _places(issue, used)) is not None)
     return Audit(under_test.name, case.name, met, len(issues), failure)
 
 
-def met_with(verdict: Verdict, program: Program, case: StrategyCase, *, timeout: float) -> tuple[Met, ...]:
+def met_with(verdict: Verdict, program: Program, case: StrategyCase, *, timeout: float) -> tuple[MetIssue, ...]:
     """The known defects that break just the laws that a verdict finds broken, where one looked and nothing explains it.
 
     The program is run once more for it. What it does wrong by itself may look the same.

@@ -132,7 +132,7 @@ def own_draws(case: StrategyCase, client: int, started: int) -> Iterator[Dataset
         yield drawn
 
 
-class Tracing(threading.local):
+class FunctionTracing(threading.local):
     """Whether this thread traces a function of a dataset, and how many draws that has had until now.
 
     `dataset` is whether it asks for the seed of a dataset, which asks for that of an operation.
@@ -181,7 +181,7 @@ class _OwnSeeds:
 
     operations: int
     datasets: int
-    tracing: Tracing = field(default_factory=Tracing)
+    tracing: FunctionTracing = field(default_factory=FunctionTracing)
     drawn: DatasetDraws = field(default_factory=DatasetDraws)
 
     def of_datasets(self, get_seed: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -252,7 +252,7 @@ def own_shuffles(client: int, process: int) -> Iterator[DatasetDraws]:
         yield seeds.drawn
 
 
-def _counted(tracing: Tracing, drawn: DatasetDraws) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _counted(tracing: FunctionTracing, drawn: DatasetDraws) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(draw: Callable[..., Any]) -> Callable[..., Any]:
         def counted_draw(*args: Any, **options: Any) -> Any:
             drawn.times += tracing.function

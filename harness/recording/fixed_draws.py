@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.recording.default_seeds import Tracing
+from harness.recording.default_seeds import FunctionTracing
 from harness.recording.patches import patched
 from harness.recording.random_operations import SHUFFLES, random_operations
 
@@ -32,7 +32,7 @@ def fixed_draws(wanted: bool) -> Iterator[None]:
         return
     from tensorflow.python.data.ops.structured_function import StructuredFunctionWrapper
 
-    tracing = Tracing()
+    tracing = FunctionTracing()
     with contextlib.ExitStack() as stack:
         stack.enter_context(patched(StructuredFunctionWrapper, "__init__", tracing.noted))
         for module, name in random_operations():
@@ -41,7 +41,7 @@ def fixed_draws(wanted: bool) -> Iterator[None]:
         yield
 
 
-def _fixed(tracing: Tracing) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _fixed(tracing: FunctionTracing) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
 
@@ -64,7 +64,7 @@ def _fixed(tracing: Tracing) -> Callable[[Callable[..., Any]], Callable[..., Any
     return around
 
 
-def _unshuffled(tracing: Tracing) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def _unshuffled(tracing: FunctionTracing) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def shuffle(value: Any, *args: Any, **options: Any) -> Any:
             import tensorflow as tf

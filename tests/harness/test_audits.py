@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from harness import verify
-from harness.audits import Audit, Met, audit, met_with
+from harness.audits import Audit, MetIssue, audit, met_with
 from harness.evidence.uses import Use, Used, read_uses, write_uses
 from harness.judging.known_issues import registry
 from harness.recording.library_uses import _noting
@@ -87,7 +87,7 @@ def test_uses_are_read_as_they_were_left(tmp_path: Path) -> None:
 def test_an_audit_shows_line_and_way_out() -> None:
     """One defect as other diagnostics are shown; that a run failed is told."""
     issue = next(each for each in registry() if each.id == "keras3-clip-before-reduction")
-    found = Audit("train.py", "mirrored-2", (Met(issue, ("train.py:9",)),), 40, "worker:0 failed")
+    found = Audit("train.py", "mirrored-2", (MetIssue(issue, ("train.py:9",)),), 40, "worker:0 failed")
     first, *_, head, failed = found.text(110).splitlines()
     assert first.startswith("warning[keras3-clip-before-reduction]: Keras 3 optimizers clip")
     assert "  --> train.py:9" in found.text(110)
