@@ -21,7 +21,7 @@ from typing import Any, Literal
 from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.stand_ins import WORKERS, StandIn
+from harness.evidence.stand_ins import DIVIDES, WORKERS, StandIn
 from harness.evidence.steps import FOR_ALL, OWN_DRAWS, RunEvidence, Standing, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judgement import judge, task_summaries
@@ -37,10 +37,11 @@ from harness.judging.native_scale import (
     SCALED,
     NativeRun,
     adds_up,
+    all_move_otherwise,
     factor_of,
-    first_taken,
     is_by_hand,
     is_whole,
+    rows_for_own,
     times_of,
 )
 from harness.judging.per_replica import (
@@ -357,7 +358,11 @@ class JudgedAttempt:
             known = verdict.outcome == "consistent" or is_by_hand(run)
             factor = self._factor(run, reference.trace) if known else None
             if factor is not None and (self.changes is not None or is_whole(factor)):
-                differs = abs(factor - 1.0) <= SCALED and self._differs_natively(run, verdict, reference)
+                told = reference.trace.clients[0].counters.stand_ins
+                if abs(factor - self.case.replicas) <= SCALED and self._divides_sum(run, verdict, told):
+                    factor = 1.0
+                differs = abs(factor - 1.0) <= SCALED and any(each.trust == "size" for each in told)
+                differs = differs and self._natively_judged(run, verdict) == "inconsistent"
                 return NativeRun(factor, differs=differs), reference
             if self.changes is None:  # a number of rows in one step may be what is meant, such as those of a mask
                 return self._as_on_one_device(run, verdict, reference)
@@ -402,10 +407,10 @@ class JudgedAttempt:
                 return runs.plain().trace
 
         first = native(Standing(repeats=False))
-        if _rows_for_own(first) == 1.0 and not is_by_hand(run):
+        if rows_for_own(first) == 1.0 and not is_by_hand(run):
             return factor_of(run, first, replicas, alike, first=True)
         every = native(FOR_ALL)
-        factor, rows = factor_of(run, every, replicas, alike), _rows_for_own(every)
+        factor, rows = factor_of(run, every, replicas, alike), rows_for_own(every)
         if factor is None and is_by_hand(run):  # what is moved has the noise in it that each replica draws for itself
             drawn = (native(Standing(own=own)) for own in OWN_DRAWS)
             factor = next((found for each in drawn if (found := factor_of(run, each, replicas)) is not None), None)
@@ -416,16 +421,26 @@ class JudgedAttempt:
             return None
         return factor if abs(times - 1.0) <= SCALED else factor * rows  # a mean, or a sum over examples
 
-    def _differs_natively(self, run: RunTrace, verdict: Verdict, reference: Reference) -> bool:
-        """Whether a script that multiplies by its replicas in one of them computes other steps on one device."""
-        told = reference.trace.clients[0].counters.stand_ins
-        if verdict.outcome != "consistent" or all(each.trust != "size" for each in told):
-            return False
-        steps = max(len(each.seen) for each in run.clients)
-        native = dataclasses.replace(self, program=self.program.natively(steps))
-        found = native.by(self.asked.venue(self.case), verdict.tasks)[0]
+    def _by_natively(self, run: RunTrace, verdict: Verdict, lines: dict[str, int]) -> tuple[Verdict, Reference]:
+        """The verdict by the script as it is on one device, told of a number of replicas at these lines."""
+        told = self.program.natively(max(len(each.seen) for each in run.clients)).assuming(lines)
+        return dataclasses.replace(self, program=told).by(self.asked.venue(self.case), verdict.tasks)
+
+    def _natively_judged(self, run: RunTrace, verdict: Verdict) -> str | None:
+        """The outcome of that on a consistent run; None if it has other examples."""
+        if verdict.outcome != "consistent":
+            return None
+        found = self._by_natively(run, verdict, {})[0]
         same = any(law.law == "rows_whole" and law.status == "held" for law in found.judgements)
-        return same and found.outcome == "inconsistent"
+        return found.outcome if same else None
+
+    def _divides_sum(self, run: RunTrace, verdict: Verdict, told: Sequence[StandIn]) -> bool:
+        """Whether a script divides by its replicas what these add up to, where a clip hides how much steps take: one
+        device does its steps, and moves every variable otherwise in some step once it divides by as many.
+        """
+        lines = {each.where: self.case.replicas for each in told if each.what.endswith(DIVIDES)}
+        same = bool(lines) and self._natively_judged(run, verdict) == "consistent"
+        return same and all_move_otherwise(run, self._by_natively(run, verdict, lines)[1].trace)
 
     def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[NativeRun, Reference]:
         """As `natively`, by all steps.
@@ -451,7 +466,7 @@ class JudgedAttempt:
             each = dataclasses.replace(venue, standing=Standing(replicas, repeats=False))
             native, by = told.by(each, verdict.tasks)
             wholes = dataclasses.replace(venue, standing=Standing(replicas))
-            if _rows_for_own(by.trace) != 1.0 and not _match(told.by(wholes, verdict.tasks, of=OF_VARIABLES)[0]):
+            if rows_for_own(by.trace) != 1.0 and not _match(told.by(wholes, verdict.tasks, of=OF_VARIABLES)[0]):
                 return NativeRun(), reference  # it divides by the number of examples that one replica has on one device
             what = "the mean of steps on the examples of each replica"
         factor = factor_of(run, by.trace, replicas)
@@ -478,15 +493,6 @@ class JudgedAttempt:
         # Where gradients are clipped, variables would not show that they have grown.
         times = times_of(doubled.trace, by.trace, 1)
         return _match(again) and times is not None and abs(times - 1.0) <= SCALED
-
-
-def _rows_for_own(trace: RunTrace) -> float | None:
-    """How many examples a script is given where it first trains for each that it has by itself; None of no step."""
-    client = trace.clients[0]
-    seen = first_taken(client) or next(iter(client.seen), None)
-    if seen is None or seen.given is None:
-        return None if seen is None else 1.0
-    return seen.given.rows / seen.given.own if seen.given.own else None
 
 
 def _match(verdict: Verdict) -> bool:

@@ -111,8 +111,16 @@ def test_every_entry_tells_of_a_cure() -> None:
 
 
 def _run(name: str, *fix: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program; once more if it said nothing and failed.
+
+    Between the moment in which it chooses a port and that in which TensorFlow binds it, others may take the port.
+    """
     command = [sys.executable, *run_after(*fix), PROGRAMS / f"{name}.py"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    for _again in range(2):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+        if done.stdout or not done.returncode:
+            break
+    return done
 
 
 def _ends_right(name: str, done: subprocess.CompletedProcess[str]) -> bool:

@@ -29,6 +29,9 @@ COUNT = "num_replicas_in_sync"
 WORKERS = "the number of workers"
 """The same where that of workers was read, of the resolver's cluster or of `TF_CONFIG`."""
 
+DIVIDES = "divides a tensor"
+"""How `StandIn.what` ends where a tensor is divided by that number."""
+
 ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
 """In `Counters.unseen` of a script that is to be killed."""
 

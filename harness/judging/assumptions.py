@@ -18,6 +18,7 @@ from harness.evidence.witness_values import rows_of
 from harness.judging.batch_of_average import average_of_one_replica, told_batch_finding
 from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable, why_not_judged, wrong_together
 from harness.judging.conditions import COUNTED, OWN, OWN_SHARES, SHUFFLED, Condition
+from harness.judging.drawn_data import comes_again
 from harness.judging.laws.protocol import Finding
 from harness.judging.native_scale import SCALED, NativeRun, times_of
 from harness.judging.resumed_script import (
@@ -107,7 +108,9 @@ def with_assumptions(
         return found
     if why := _of_named_count(verdict, run, reference, replicas, divided):
         return without_judgement(verdict, why)
-    of_scale = list(_of_scale(verdict, run, reference, replicas, natively))
+    # Workers that read the same examples do so whatever a number means; one device computes the same of these.
+    read_again = verdict.outcome == "inconsistent" and differs_by_counts(verdict) and comes_again(verdict)
+    of_scale = [] if read_again else list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
         return found
     if of_scale and (wrong := _told_batch(verdict, run, natively)) is not None:
@@ -127,7 +130,8 @@ def _otherwise(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[],
     So it may where replicas have numbers of their own, and where no mistake explains what differs, or only counts do:
     that may follow from a number which one device has not, such as a worker's share of the examples.
     """
-    own, counts = any(each.code == OWN for each in verdict.conditions), differs_by_counts(verdict)
+    own = any(each.code == OWN for each in verdict.conditions)
+    counts = differs_by_counts(verdict) and not comes_again(verdict)
     if not told or not (own or ((verdict.explanation is None or counts) and any(map(_is_repeated, told)))):
         return None
     if (found := natively().verdict) is not None:

@@ -15,7 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from harness.evidence.arrays import wide
+from harness.evidence.observed import history, is_integer
 from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable
+from harness.evidence.witness_values import completed
 from harness.judging.reduction import NEAR, added, multiple, parts_of, reduced_of, share_of
 from harness.judging.verdict import Verdict
 
@@ -107,6 +109,34 @@ def moved(client: ClientTrace) -> Gradients:
         return []
     pairs = [(one.copies[0], other.copies[0]) for one, other in zip(begun.variables, ended, strict=True)]
     return [wide(after.numpy()) - wide(before.numpy()) for before, after in pairs if before.is_floating]
+
+
+def rows_for_own(trace: RunTrace) -> float | None:
+    """How many examples a script is given where it first trains for each that it has by itself; None of no step."""
+    client = trace.clients[0]
+    seen = first_taken(client) or next(iter(client.seen), None)
+    if seen is None or seen.given is None:
+        return None if seen is None else 1.0
+    return seen.given.rows / seen.given.own if seen.given.own else None
+
+
+def all_move_otherwise(run: RunTrace, other: RunTrace) -> bool:
+    """Whether each variable that a run moves is moved otherwise, in some step, by a process that follows it."""
+    import numpy as np
+
+    ours, theirs = (history(trace, "variables") for trace in completed((run, other)).traces)
+    unlike = dict[str, bool]()
+    for step, values in ours.items():
+        before, others = ours.get(step - 1 if step else None, {}), theirs.get(step, {})
+        for name in values.keys() & before.keys() & others.keys():
+            each = [values[name], before[name], others[name]]
+            if any(one.problem or is_integer(one.dtype) for one in each):
+                continue
+            after, begun, otherwise = (wide(one.array) for one in each)
+            move = float(np.linalg.norm(after - begun))
+            if move > _EXACT * float(np.linalg.norm(after)):
+                unlike[name] = unlike.get(name, False) or float(np.linalg.norm(after - otherwise)) > NEAR * move
+    return bool(unlike) and all(unlike.values())
 
 
 def _scale(reduced: Gradients, taken: Gradients) -> float:

@@ -50,7 +50,7 @@ def test_a_failing_plan_is_found_and_written_as_a_test_that_fails(train: str, tm
     shown = page.read_text()
     for told in (
         "error[restarted_from_scratch]",
-        '<td>kill local:0 step=2</td><td class="FAIL">',
+        '<td class="wide">kill local:0 step=2</td><td class="FAIL">',
         "<svg",
         "--budget 60s",
     ):

@@ -350,6 +350,9 @@ for batch in data:
         ("gradient / (2 * strategy.num_replicas_in_sync)", "consistent"),  # a divisor, and no size
         ("gradient / strategy.num_replicas_in_sync / (2 * strategy.num_replicas_in_sync)", "abstained"),  # twice
         ("tf.clip_by_norm(gradient / strategy.num_replicas_in_sync, 0.01)", "abstained"),  # hidden by the clip
+        ("tf.clip_by_value(gradient / strategy.num_replicas_in_sync, -1.0, 1.0)", "consistent"),  # not of all elements
+        ("tf.clip_by_value(gradient, -1.0, 1.0) / strategy.num_replicas_in_sync", "inconsistent"),
+        ("tf.sign(gradient) + 0.0 * gradient / strategy.num_replicas_in_sync", "abstained"),  # divided for nothing
     ],
 )
 def test_a_sum_of_means_may_be_divided_after_it(change: str, outcome: str, verified: Verified) -> None:

@@ -127,7 +127,7 @@ NUMBER = MistakeKind(
     "a number that the number of replicas goes into is another one on one device",
     "Write the number that is meant for any number of replicas: a global batch is that of all of them, as "
     "global_batch_size is, and a rate is the same on one device. Divide by the number of replicas only what is added "
-    "up over them.",
+    "up over them; on a mesh multiply and divide by no number of devices.",
 )
 DIVISION = MistakeKind(
     "used_before_the_division",

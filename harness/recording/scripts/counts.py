@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from harness.evidence.stand_ins import COUNT
+from harness.evidence.stand_ins import COUNT, DIVIDES
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
@@ -111,7 +111,7 @@ class ReplicaCount:
 
     def divides(self, other: Any) -> Any:
         """`other / n` and `other // n` of a tensor: the parts of replicas, or what they add up to."""
-        return self.taken("divides a tensor", 1)
+        return self.taken(DIVIDES, 1)
 
     def __rtruediv__(self, other: Any) -> Any:
         if self._inside or not isinstance(other, (int, float)):
