@@ -131,6 +131,9 @@ def _texts(step: StepJudged) -> list[str]:
     if step.why is not None and not step.findings:
         return [f"not judged: {step.why}"]
     again = [] if step.again is None else [f"again where it ran: {step.again}"]
+    if step.by_digest:  # the values are those of a later step, which the text names
+        whose = [f", on {each.replica}" if each.replica else "" for each in step.findings]
+        return [f"{each.question}: {each.text}{on} [{each.law}]" for each, on in zip(step.findings, whose, strict=True)]
     return [f"{finding.question}: {finding.said}" for finding in step.findings] + again
 
 

@@ -69,6 +69,8 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
 
 def found_by(finding: Finding) -> StepFinding:
     """What a law has found."""
-    fields: dict[str, Any] = {name: getattr(finding, name) for name in ("law", "text", "variable", "task", "index")}
+    fields: dict[str, Any] = {name: getattr(finding, name) for name in ("law", "variable", "task", "index")}
+    # There it is a number among those that were judged together.
+    fields["text"] = finding.text.removeprefix(f"step {finding.step}, ")
     numbers = {name: getattr(finding, name) for name in ("observed", "expected", "bound")}
     return StepFinding(QUESTIONS.get(finding.law, "computation"), **fields, **numbers)

@@ -83,10 +83,13 @@ def values_of(found: Sequence[tuple[EvidenceReader, HeldVariable]], replicas: in
 
     if not found:
         return []
-    copies = [reader.array(stored) for reader, held in found for stored in held.copies]
+    stored = [[reader.array(copy) for copy in held.copies] for reader, held in found]
+    copies = [copy for held in stored for copy in held]
     # Nobody averages the statistics of Keras 3, but it is their mean that one replica has.
     how, dtype = "mean" if is_statistics(found[0][1].name) else found[0][1].how, copies[0].dtype
     if how in ("own", "mean") and replicas > 1:
+        each = replicas // len(found)  # where all of a task are equal one was stored, as of synchronized statistics
+        copies = [copy for held in stored for copy in (held * each if len(held) == 1 else held)]
         return copies if len(copies) == replicas else []
     if how == "own":
         return []
