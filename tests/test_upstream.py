@@ -116,10 +116,9 @@ def _run(name: str, *fix: Path) -> subprocess.CompletedProcess[str]:
     Between the moment in which it chooses a port and that in which TensorFlow binds it, others may take the port.
     """
     command = [sys.executable, *run_after(*fix), PROGRAMS / f"{name}.py"]
-    for _again in range(2):
+    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
+    if done.returncode and not done.stdout:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-        if done.stdout or not done.returncode:
-            break
     return done
 
 

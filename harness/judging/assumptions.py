@@ -108,9 +108,7 @@ def with_assumptions(
         return found
     if why := _of_named_count(verdict, run, reference, replicas, divided):
         return without_judgement(verdict, why)
-    # Workers that read the same examples do so whatever a number means; one device computes the same of these.
-    read_again = verdict.outcome == "inconsistent" and differs_by_counts(verdict) and comes_again(verdict)
-    of_scale = [] if read_again else list(_of_scale(verdict, run, reference, replicas, natively))
+    of_scale = [] if _have_read_again(verdict) else list(_of_scale(verdict, run, reference, replicas, natively))
     if of_scale and (found := natively().verdict) is not None:
         return found
     if of_scale and (wrong := _told_batch(verdict, run, natively)) is not None:
@@ -131,7 +129,7 @@ def _otherwise(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[],
     that may follow from a number which one device has not, such as a worker's share of the examples.
     """
     own = any(each.code == OWN for each in verdict.conditions)
-    counts = differs_by_counts(verdict) and not comes_again(verdict)
+    counts = differs_by_counts(verdict) and not _have_read_again(verdict)
     if not told or not (own or ((verdict.explanation is None or counts) and any(map(_is_repeated, told)))):
         return None
     if (found := natively().verdict) is not None:
@@ -187,6 +185,11 @@ def _stands(verdict: Verdict, told: Sequence[StandIn], whatever: Callable[[Seque
     doubtful = [each for each in told if each.trust in ("assumed", "unknown", "size")]
     counts = all(each.what.startswith(_COUNTS) for each in doubtful)
     return verdict.outcome == "inconsistent" and bool(doubtful) and counts and whatever(doubtful)
+
+
+def _have_read_again(verdict: Verdict) -> bool:
+    """Whether workers read the same, whatever a number means: of these examples one device computes the same."""
+    return verdict.outcome == "inconsistent" and differs_by_counts(verdict) and comes_again(verdict)
 
 
 def _of_scale(
