@@ -436,10 +436,10 @@ class JudgedAttempt:
 
     def _divides_sum(self, run: RunTrace, verdict: Verdict, told: Sequence[StandIn]) -> bool:
         """Whether a script divides by its replicas what these add up to, where a clip hides how much steps take: one
-        device does its steps, and moves every variable otherwise in some step once it divides by as many.
+        device does its steps, and moves every variable otherwise once it divides by as many. Two lines may do so twice.
         """
         lines = {each.where: self.case.replicas for each in told if each.what.endswith(DIVIDES)}
-        same = bool(lines) and self._natively_judged(run, verdict) == "consistent"
+        same = len(lines) == 1 and self._natively_judged(run, verdict) == "consistent"
         return same and all_move_otherwise(run, self._by_natively(run, verdict, lines)[1].trace)
 
     def _as_on_one_device(self, run: RunTrace, verdict: Verdict, reference: Reference) -> tuple[NativeRun, Reference]:

@@ -80,9 +80,9 @@ class LaterDivisions:
             ):
                 found |= dict.fromkeys(self._walk.multiples_before(tensor), number)
         for op in self._side.watched.ops if found else ():
-            wrong = [tensor for tensor in op.inputs if self._walk.is_multiple_of_right(tensor)]
-            if op.differentiates and wrong and all(tensor in found for tensor in wrong):
-                found |= {output: found.get(output, found[wrong[0]]) for output in op.outputs}
+            known = [found[tensor] for tensor in op.inputs if tensor in found] if op.differentiates else []
+            if known and not any(self._walk.is_multiple_of_right(each) for each in op.inputs if each not in found):
+                found |= {output: found.get(output, known[0]) for output in op.outputs}
         return found
 
     def before(self, node: OperationNode) -> OperationNode | None:
@@ -95,6 +95,8 @@ class LaterDivisions:
         op = self._aligned.op(node)
         if not self._divisions or not any(map(self._walk.is_behind_a_sum, op.outputs)):
             return None
+        if not any(map(self._is_too_large, self._walk.aligned_before(node))):
+            return None
         pending, seen = list(op.outputs), set[int]()
         while pending:
             tensor = pending.pop(0)
@@ -104,6 +106,9 @@ class LaterDivisions:
                 pending += [output for output in user.outputs if output not in seen]
                 seen.update(user.outputs)
         return None
+
+    def _is_too_large(self, tensor: int) -> bool:
+        return min((each.power for each in self._walk.facts(tensor) or ()), default=0) > 0
 
     @cached_property
     def _users(self) -> dict[int, list[Op]]:
