@@ -48,10 +48,10 @@ class LaterDivisions:
             if power is None or len(op.inputs) != 2 or op.differentiates:
                 continue
             for at, tensor in enumerate(op.inputs) if power < 0 else [(1, op.inputs[1])]:
-                if self._is_given(tensor) and self._walk.is_behind_a_gradient(op.inputs[1 - at]):
-                    self._walk.tell(op)
-                    if self._is_number(tensor, power):
-                        found[op.number] = op.inputs[1 - at]
+                # The way back is the long part, so few numbers are asked for it.
+                is_number = self._is_given(tensor) and self._is_number(tensor, power)
+                if is_number and self._walk.is_behind_a_gradient(op.inputs[1 - at]):
+                    found[op.number] = op.inputs[1 - at]
         return found
 
     def _is_given(self, tensor: int) -> bool:
