@@ -79,12 +79,11 @@ _NO_EVIDENCE = (
     "no step left evidence that could be followed: no call that runs replicas was seen to take gradients, or the disk "
     "under --out has no room for it"
 )
-_WITH_EVIDENCE = ("default", "one_device", "mirrored", "central_storage", "multi_worker", "parameter_server", "dtensor")
 
 
 def leaves_evidence(case: StrategyCase) -> bool:
     """Whether steps under a strategy can be kept as evidence: none of a TPU, nor of workers that share no files."""
-    return case.kind in _WITH_EVIDENCE and not (case.ps and case.over is not None)
+    return not case.family.on_tpu and not (case.ps and case.over is not None)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -47,7 +47,7 @@ from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.running.watched_step import LOOKS, WatchedRuns, watch_by_hand, watch_step
 from harness.subject.program import Program
-from harness.subject.strategies import StrategyCase
+from harness.subject.strategies import StrategyCase, has_servers
 from simulator import LockstepError
 from simulator.agent.places import place
 
@@ -147,7 +147,7 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what
-    elif first is not None and first.observable == "examples" and verdict.strategy.startswith("parameter_server"):
+    elif first is not None and first.observable == "examples" and has_servers(verdict.strategy):
         kinds, what = ("Shard",), "its workers read the same examples, or leave some out"
     else:
         return verdict

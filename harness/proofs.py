@@ -137,7 +137,7 @@ def proved(program: Program, case: StrategyCase, *, seed: int, timeout: float) -
 
 def hidden(case: StrategyCase) -> str | None:
     """Why nothing can be proved under a strategy, or None."""
-    if case.family.name.startswith("parameter_server"):
+    if case.family.variables_on == "servers":
         return (
             "under parameter servers a step is what several workers do at different times; no proof is defined for it"
         )

@@ -22,6 +22,7 @@ from harness.judging.verdict import Verdict, broken_by
 from harness.judging.wrong_steps import StepsAlone
 from harness.relations import proof_again
 from harness.run_directory import JUDGED, VERDICT
+from harness.subject.strategies import has_servers
 from simulator import UsageError
 
 _REFERENCE = "reference"
@@ -165,7 +166,7 @@ def with_saved_findings(verdict: Verdict, saved: dict[str, Any], reference: Refe
     if known.abstained is not None and verdict.abstained is None:
         nothing: dict[str, Any] = {"judgements": (), "explanation": None, "closest": None, "ledger": None}
         return replace(verdict, abstained=known.abstained, **nothing)
-    if not known.consistent and verdict.outcome == "consistent" and known.strategy.startswith("parameter_server"):
+    if not known.consistent and verdict.outcome == "consistent" and has_servers(known.strategy):
         # What a coordinator's script does with a single worker was not saved.
         verdict = broken_by(verdict, [each.found() for each in known.findings])
     if known.looked is not None:

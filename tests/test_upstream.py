@@ -7,8 +7,10 @@ For some a fix is proposed, ID.fix.py, which patches the package in the process:
 from __future__ import annotations
 
 import ast
+import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -115,11 +117,16 @@ def _run(name: str, *fix: Path) -> subprocess.CompletedProcess[str]:
 
     Between the moment in which it chooses a port and that in which TensorFlow binds it, others may take the port.
     """
+    done = _started(name, *fix)
+    return _started(name, *fix) if done.returncode and not done.stdout else done
+
+
+def _started(name: str, *fix: Path) -> subprocess.CompletedProcess[str]:
+    """A program that has ended; most write into a directory of temporary files, and leave that."""
     command = [sys.executable, *run_after(*fix), PROGRAMS / f"{name}.py"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-    if done.returncode and not done.stdout:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
-    return done
+    with tempfile.TemporaryDirectory() as directory:
+        own = {**os.environ, "TMPDIR": directory}
+        return subprocess.run(command, env=own, capture_output=True, text=True, timeout=SECONDS_MAX, check=False)
 
 
 def _ends_right(name: str, done: subprocess.CompletedProcess[str]) -> bool:

@@ -26,6 +26,8 @@ JUDGED = "judged.jsonl"
 _JOB, _PART, _ENDED = "job.json", ".part", "ended"
 _READ_BY_LIBRARIES = ("TF_", "KERAS_", "XLA_", "NVIDIA_TF32_OVERRIDE")
 _OF_CLUSTERS = "TF_CONFIG"
+# Terraform's variables begin alike. Many of them are secrets, and a deposit is read by others.
+_OF_TERRAFORM = ("TF_CLI_", "TF_ENCRYPTION", "TF_HTTP_", "TF_TOKEN_", "TF_VAR_")
 
 
 class DepositJob(msgspec.Struct, frozen=True):
@@ -94,7 +96,9 @@ def digest_of(script: str) -> str:
 def variables_of(environ: Mapping[str, str]) -> dict[str, str]:
     """Those that TensorFlow and Keras read, without what says who a process is."""
     return {
-        name: value for name, value in environ.items() if name.startswith(_READ_BY_LIBRARIES) and name != _OF_CLUSTERS
+        name: value
+        for name, value in environ.items()
+        if name.startswith(_READ_BY_LIBRARIES) and not name.startswith((_OF_CLUSTERS, *_OF_TERRAFORM))
     }
 
 

@@ -32,6 +32,7 @@ from harness.judging.resumed_script import (
 from harness.judging.unsteady_runs import differs_by_counts
 from harness.judging.verdict import Verdict, broken_by
 from harness.subject.script import Updates
+from harness.subject.strategies import has_servers
 
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
@@ -99,7 +100,7 @@ def with_assumptions(
     notes = [*verdict.notes, *_listed(told)]
     if counters.cut is not None:
         notes.append(f"judged are the first {counters.cut} steps, after which the script was ended; see --first")
-    if run.header.strategy.startswith("parameter_server"):
+    if has_servers(run.header.strategy):
         verdict = dataclasses.replace(verdict, notes=(*notes, SERVERS))
         verdict = _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
         return _with_count(verdict, [each for each in told if _is_repeated(each)], by_one_worker)

@@ -353,6 +353,7 @@ def test_a_task_that_is_started_again_has_another_folder(tmp_path: Path) -> None
 def test_what_is_noted_of_an_environment() -> None:
     """What changes numbers, and nothing that says who a process is or that is a secret."""
     environ = {"TF_USE_LEGACY_KERAS": "1", "TF_CONFIG": "{}", "KERAS_BACKEND": "tensorflow", "AWS_SECRET": "x"}
+    environ |= {"TF_VAR_password": "x", "TF_TOKEN_registry": "x", "TF_HTTP_PASSWORD": "x"}
     assert variables_of(environ) == {"TF_USE_LEGACY_KERAS": "1", "KERAS_BACKEND": "tensorflow"}
 
 

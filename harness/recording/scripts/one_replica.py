@@ -25,6 +25,7 @@ from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.scripts.worker_counts import counted_workers
 from harness.recording.steps.mean_replicas import LOSSES
+from harness.subject.strategies import kind_of
 
 _TF_CONFIG = "TF_CONFIG"
 
@@ -51,12 +52,9 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
             stack.enter_context(counted_devices(stand_ins, count))
         if script.replicas > 1 and replicas == 1:
             stack.enter_context(_values(stand_ins) if follows else _refused(stand_ins))
-        if script.strategy.startswith("multi_worker"):
+        if (kind := kind_of(script.strategy)) is not None and kind.reads_config:
             stack.enter_context(_config(stand_ins))
-            stack.enter_context(join_manual_shards(stand_ins))
-        if script.ps:
-            stack.enter_context(_config(stand_ins))
-            stack.enter_context(serial_cluster())
+            stack.enter_context(serial_cluster() if script.ps else join_manual_shards(stand_ins))
         yield
 
 

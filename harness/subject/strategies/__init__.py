@@ -12,7 +12,16 @@ from simulator import UsageError
 from simulator.errors import meant
 from simulator.network import NETWORKS
 
-__all__ = ["HARDWARE", "StrategyCase", "StrategyKind", "all_kinds", "catalogue", "kind_of", "strategy_case"]
+__all__ = [
+    "HARDWARE",
+    "StrategyCase",
+    "StrategyKind",
+    "all_kinds",
+    "catalogue",
+    "has_servers",
+    "kind_of",
+    "strategy_case",
+]
 
 HARDWARE = ("cpu", "gpu", "gpu-simulated", "tpu", "tpu-rehearsed")
 
@@ -27,6 +36,11 @@ def all_kinds() -> dict[str, StrategyKind]:
 def kind_of(name: str) -> StrategyKind | None:
     """The kind of a strategy's name; None for one that another version of Lockstep may have known."""
     return all_kinds().get(re.split("[-:]", name)[0])
+
+
+def has_servers(name: str) -> bool:
+    """Whether the variables of a strategy stand on parameter servers."""
+    return (kind := kind_of(name)) is not None and kind.variables_on == "servers"
 
 
 def _plain(name: object) -> str:

@@ -23,6 +23,7 @@ class _MultiWorker(StrategyKind):
         "multi_worker-2:nccl",
     )
     clustered = True
+    reads_config = True
     draws_apart = True
 
     def topology(self, case: StrategyCase) -> Topology:

@@ -29,6 +29,7 @@ class _ParameterServer(StrategyKind):
     )
     synchronous = False
     clustered = True
+    reads_config = True
     variables_on = "servers"
     steps_apart = "the strategy has no replicas that run in step"
 

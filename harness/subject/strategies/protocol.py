@@ -26,6 +26,7 @@ class StrategyKind:
         examples: the names in the catalogue: one of each shape and each option.
         synchronous: whether every step waits for all replicas.
         clustered: whether its tasks, where it has workers, are a cluster with a network between them.
+        reads_config: whether its tasks read from `TF_CONFIG` what cluster they are in.
         draws_apart: whether each client draws what `tf.data` shuffles without a seed, as workers of a cluster do.
         variables_on: where variables stand: on the devices of their `replicas`, on the `cpu`, or on `servers`.
         steps_apart: why replicas cannot be seen to run in step, for a report; empty where they can.
@@ -43,6 +44,7 @@ class StrategyKind:
     examples: tuple[str, ...] = ()
     synchronous: bool = True
     clustered: bool = False
+    reads_config: bool = False
     draws_apart: bool = False
     variables_on: str = "replicas"
     steps_apart: str = ""
