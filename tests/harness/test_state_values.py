@@ -25,6 +25,7 @@ def _task(how: str, *copies: float, name: str = "moving_mean") -> tuple[Any, Any
         ([_task("copies", 1.0), _task("copies", 3.0)], 2, [1.0, 3.0]),  # of each worker's own
         ([_task("copies", 1.0), _task("copies", 3.0)], 4, [1.0, 1.0, 3.0, 3.0]),
         ([_task("own", 1.0, 3.0)], 1, [2.0]),
+        ([_task("copies", 1.0), _task("own", 3.0, 5.0)], 1, [2.5]),
         ([_task("own", 1.0, 3.0)], 4, []),  # of which nobody knows
         ([_task("own", 1.0, 3.0, name="w")], 1, []),
         ([_task("copies", 1.0, name="w")], 2, [1.0]),

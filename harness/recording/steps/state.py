@@ -96,5 +96,7 @@ def values_of(found: Sequence[tuple[EvidenceReader, HeldVariable]], replicas: in
     if how == "sum":
         return [np.sum(copies, axis=0, dtype=dtype)]
     if how == "mean":
-        return [np.mean(list(map(wide, copies)), axis=0).astype(dtype)]
+        # Tasks have as many replicas, but where those of one are equal it has stored a single copy.
+        of_tasks = [np.mean(list(map(wide, held)), axis=0) for held in stored]
+        return [np.mean(of_tasks, axis=0).astype(dtype)]
     return copies[:1]
