@@ -25,9 +25,9 @@ from harness.judging.verdict import Verdict
 from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
-from harness.live.repeats import repeats
+from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
-from harness.live.state import AGREE, Divergence, begun_apart, divergences, left_apart, replicas_of
+from harness.live.state import AGREE, Divergence, begun_apart, begun_with_nan, divergences, left_apart, replicas_of
 from harness.request import VerifyRequest
 from harness.running.reference import reference_runs
 from harness.running.script_checks import ready
@@ -116,7 +116,7 @@ class Judge:
             yield StepJudged(training.number, 1, "inconsistent", findings=tuple(found), by_digest=True)
 
     def _repeated(self, training: Training) -> Iterator[StepJudged]:
-        for step, finding in repeats(training):
+        for step, finding in (*repeats(training), *shared(training)):
             yield StepJudged(training.number, step, "inconsistent", findings=(finding,), by_digest=True)
 
     def _by_digests(self, training: Training, diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
@@ -160,7 +160,10 @@ class Judge:
             yield StepJudged(training.number, step, "abstained", why=why)
         whole = [step for step in steps if step not in damaged]
         alike = [step for step in whole if not apart(step)]
-        yield from self._judge_together(training, alike)
+        broken = {step: why for step in alike if (why := begun_with_nan(training, step)) is not None}
+        for step, why in broken.items():
+            yield StepJudged(training.number, step, "abstained", why=why)
+        yield from self._judge_together(training, [step for step in alike if step not in broken])
         for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
                 yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
@@ -181,7 +184,9 @@ class Judge:
             why = f"the script fails as its own reference: {str(failure).splitlines()[0]}"
             verdict = Verdict("", training.job.header.strategy, (), abstained=why)
         if verdict.outcome != "consistent" and len(steps) > 1:
-            wrong = {steps[each.step - 1] for each in verdict.findings if each.step is not None} or set(steps)
+            numbers = {each.step for each in verdict.findings if each.step is not None}
+            numbers.update(() if verdict.alone is None else verdict.alone.wrong)
+            wrong = {steps[number - 1] for number in numbers} or set(steps)
             yield from self._judge_together(training, [step for step in steps if step not in wrong])
             for step in sorted(wrong):
                 yield from self._judge_together(training, [step])
@@ -229,7 +234,7 @@ class Judge:
             if (found := outlier(contributed(seen), should)) is not None:
                 replica, name = found
                 wrong = f"contributed another gradient of {name} than one device computes from the same rows"
-                right = "each replica contributes the gradients that one device computes, and what follows is wrong"
+                right = "each replica's gradients are those that one device computes: what is done with them is wrong"
                 question, text = ("reduction or update", right) if replica is None else ("computation", wrong)
                 yield StepFinding(question, "contributions", text, replica=replica)
 
