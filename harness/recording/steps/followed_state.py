@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
 from harness.recording.noise import Noise
+from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, held_by, set_to
 
 if TYPE_CHECKING:
@@ -34,6 +35,16 @@ class FollowedState:
                 self._moved.append((variable, [wide(b) - wide(a) for a, b in zip(values, noisy, strict=True)]))
             values = noisy
         set_to(variable, values)
+
+    def share(self, variables: Variables) -> None:
+        """Give all replicas the mean of what each has for itself, for the next step to begin with."""
+        import numpy as np
+
+        with self._silent():
+            for _, variable in variables:
+                held = held_by(variable, [copy.numpy() for copy in copies_of(variable)])
+                if len(held) > 1 and held[0].dtype.kind == "f":
+                    set_to(variable, [np.mean(list(map(wide, held)), axis=0).astype(held[0].dtype)])
 
     def end(self) -> None:
         """Take the noise off that variables began with: what is judged is what the step has done to them."""

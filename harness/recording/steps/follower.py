@@ -201,6 +201,8 @@ class Follower:
         if step is not None and step.original is not None and step.function not in ("", self._called):
             self._apart[_OTHER_CALL] = None
         self._state.end()
+        if self._standing.common:
+            self._state.share(variables())
 
     def trained(self) -> None:
         """Nothing is left to do."""
