@@ -130,6 +130,11 @@ def ended(folder: Path, unseen: Iterable[str] = ()) -> None:
     (folder / _ENDED).write_text("".join(f"{text}\n" for text in unseen))
 
 
+def has_ended(folder: Path) -> bool:
+    """Whether the process of a folder has come to its end."""
+    return (folder / _ENDED).exists()
+
+
 class Training:
     """The processes of a deposit that train together.
 
@@ -153,12 +158,12 @@ class Training:
     @property
     def is_over(self) -> bool:
         """Whether all of them have come to their end."""
-        return all((folder / _ENDED).exists() for folder in self.folders)
+        return all(has_ended(folder) for folder in self.folders)
 
     @property
     def gone(self) -> str | None:
         """The first of its processes that has ended and not come to its end, in words; None where there is none."""
-        left = (job for folder, job in self.folders.items() if not (folder / _ENDED).exists() and job.is_gone)
+        left = (job for folder, job in self.folders.items() if not has_ended(folder) and job.is_gone)
         return next((f"process {job.pid}, {job.header.task}" for job in left), None)
 
     def size(self, step: int) -> int:
