@@ -125,7 +125,7 @@ class Judge:
             while pending:
                 size = self._together(training, pending[0])
                 steps, pending = pending[:size], pending[size:]
-                for each in self._judge(training, steps, diverged):
+                for each in map(self._with_failure, self._judge(training, steps, diverged)):
                     self._note(each)
                     yield each
             by_digests = (self._by_digests(training, diverged), self._repeated(training))
@@ -134,6 +134,10 @@ class Judge:
                     self._note(each)
                     yield each
             earlier.append(training)
+
+    def _with_failure(self, step: StepJudged) -> StepJudged:
+        failed, why = self._failed.get((step.training, step.step), (None, step.why))
+        return msgspec.structs.replace(step, failed=failed, why=why)
 
     def _resumed(self, earlier: Sequence[Training], training: Training) -> Iterator[StepJudged]:
         found: list[StepFinding] = []
@@ -192,12 +196,10 @@ class Judge:
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
         for step, why in damaged.items():
             self._failed[training.number, step] = ("files", why)
-            yield StepJudged(training.number, step, "abstained", why=why, failed="files")
+            yield StepJudged(training.number, step, "abstained", why=why)
         whole = [step for step in steps if step not in damaged]
         alike = [step for step in whole if not apart(step)]
-        for each in self._judge_together(training, alike):
-            failed, why = self._failed.get((training.number, each.step), (None, each.why))
-            yield msgspec.structs.replace(each, failed=failed, why=why)
+        yield from self._judge_together(training, alike)
         for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
                 yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
