@@ -84,22 +84,38 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 @pytest.mark.parametrize("is_there", [False, True])
 def test_who_follows_waits_for_a_job_to_begin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool) -> None:
-    """With one note, in a directory that is not there yet or has no job yet."""
-    deposit, notes = tmp_path / "left", list[str]()
+    """With one note, in a directory that has no job yet, and maybe is not there either."""
+    deposit, notes, looks = tmp_path / "left", list[str](), list[bool]()
     if is_there:
         deposit.mkdir()
 
-    def begins(text: str) -> None:
+    def noted(text: str) -> None:
         notes.append(text)
-        if len(notes) == 1:
-            _left(deposit)
+        deposit.mkdir(exist_ok=True)
 
-    monkeypatch.setattr("harness.cli.judge._note", begins)
+    def has_begun(self: Judge) -> bool:
+        looks.append(bool(trainings(deposit)))
+        if len(looks) == 2:
+            _left(deposit)
+        return looks[-1]
+
+    monkeypatch.setattr("harness.cli.judge._note", noted)
     monkeypatch.setattr("harness.cli.judge._PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(Judge, "has_begun", property(has_begun))
     lockstep("judge", deposit, "--follow", code=5)
+    assert looks == [False, False, True]
     assert notes[0] == f"no job has begun in {deposit} yet; this waits for one"
     assert "no step has left evidence" in notes[1]
     assert len(notes) == 2
+
+
+def test_a_job_has_begun_when_a_process_has_been_there(tmp_path: Path) -> None:
+    """Also one of which nobody knows any more what it was."""
+    assert not Judge(tmp_path).has_begun
+    folder = _left(tmp_path, 1)
+    assert Judge(tmp_path).has_begun
+    (folder / "job.json").unlink()
+    assert Judge(tmp_path).has_begun
 
 
 def test_who_does_not_follow_names_a_directory(tmp_path: Path) -> None:
@@ -239,7 +255,7 @@ def test_where_there_are_no_locks_a_judge_goes_on(tmp_path: Path, monkeypatch: p
 
     monkeypatch.setattr("fcntl.flock", none)
     with judging_alone(tmp_path), judging_alone(tmp_path):
-        pass
+        assert number != errno.ENOSYS or not (tmp_path / "judge.lock").exists()  # which would be the lock itself
     lockstep("judge", tmp_path, code=5)
 
 
@@ -350,10 +366,11 @@ def test_scalars_that_are_asked_for_later_have_earlier_steps(tmp_path: Path) -> 
     logs = tmp_path / "logs"
     logs.mkdir()
     (logs / "events.out.tfevents.1.the-training").touch()
-    for _ in range(2):
-        lockstep("judge", tmp_path, "--tensorboard", logs)
-        written = sorted(path for path in logs.rglob("*.lockstep"))
-        assert [path.parent.name for path in written] == ["logs", "start-2"]
+    lockstep("judge", tmp_path, "--tensorboard", logs)
+    written = {path: path.read_bytes() for path in sorted(logs.rglob("*.lockstep"))}
+    assert [path.parent.name for path in written] == ["logs", "start-2"]
+    lockstep("judge", tmp_path, "--tensorboard", logs)
+    assert {path: path.read_bytes() for path in sorted(logs.rglob("*.lockstep"))} == written
 
 
 def test_a_command_stands_after_the_dashes(tmp_path: Path) -> None:
