@@ -39,12 +39,39 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM, model: Any =
     """
     if every < 1:
         raise ValueError(f"every={every} is no number of steps; give a whole number from 1")
+    folder, size = Path(out).absolute(), parse_size(room, "room")
+    if model is not None and _is_under_none(model.distribute_strategy):
+        _say(f"the model was built under no strategy of tf.distribute, so nothing is left in {folder}")
+        yield
+        return
     from harness.recording.deposit import EvidenceDeposit
 
-    depositing = EvidenceDeposit(every, Path(out).absolute(), parse_size(room, "room"))
-    with depositing.active(model):
-        yield
-    depositing.end()
+    class Deposit(EvidenceDeposit):
+        any_built = False
+
+        def built(self, strategy: Any) -> None:
+            self.any_built = True
+            super().built(strategy)
+
+    depositing = Deposit(every, folder, size)
+    try:
+        with depositing.active(model):
+            yield
+        depositing.end()
+    finally:
+        if not depositing.any_built:
+            _say(f"no strategy of tf.distribute was built here, so nothing is left in {folder}")
+
+
+def _is_under_none(strategy: Any) -> bool:
+    """Whether it is the one that TensorFlow has where nobody has built any."""
+    import tensorflow as tf
+
+    return not tf.distribute.has_strategy() and strategy is tf.distribute.get_strategy()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"lockstep watch: {text}\n")
 
 
 def callback(model: Any, every: int = EVERY, *, out: str | Path, room: str = ROOM) -> Any:

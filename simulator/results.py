@@ -226,6 +226,13 @@ class RunFailed(LockstepError):
         """The earliest failure."""
         return self.causes[0]
 
+    @property
+    def last_line(self) -> str:
+        """What the task wrote last that failed first, before its traceback; empty where it wrote nothing."""
+        first = self.root_cause
+        log = self.result[first.task].log if first.task in self.result else ""
+        return _tail(log.rstrip().removesuffix(first.traceback.strip()), 1)
+
     def _describe(self) -> str:
         first, *others = self.causes
         where = f"in {self.during}, " if self.during else ""

@@ -40,13 +40,27 @@ class _Watching(importlib.abc.MetaPathFinder):
         return spec
 
 
+def _asked(value: str) -> tuple[int | None, str] | None:
+    """Of which steps evidence is left, if that is said, and where; None if the value is malformed."""
+    every, colon, out = value.partition(":")
+    is_number = every.isascii() and every.isdigit()
+    if not colon:
+        return None if is_number else (None, every)
+    return (int(every), out) if is_number and int(every) and out else None
+
+
 def _watch() -> None:
-    every, _, out = os.environ["LOCKSTEP_WATCH"].rpartition(":")
+    value = os.environ["LOCKSTEP_WATCH"]
+    if (asked := _asked(value)) is None:
+        form = "EVERY:DIR, such as 500:/shared/evidence, or DIR"
+        sys.stderr.write(f"lockstep watch: LOCKSTEP_WATCH={value} is malformed, and nothing is watched; write {form}\n")
+        return
+    every, out = asked
     try:
         sys.path.append(os.path.dirname(os.path.dirname(_HERE)))  # noqa: PTH120 - as above
         from harness.watch import EVERY, watch
 
-        watching = watch(int(every or EVERY), out=out)
+        watching = watch(every or EVERY, out=out)
         watching.__enter__()
         atexit.register(watching.__exit__, None, None, None)
     except Exception as error:  # noqa: BLE001 - the program must not notice

@@ -50,6 +50,9 @@ def watch(command: tuple[str, ...], every: int, room: str, out: Path | None, **o
 
     if out is None:
         raise click.UsageError("say where the evidence shall be left: --out DIR")
+    if not command:
+        example = "lockstep watch --out evidence -- python train.py"
+        raise UsageError(f"there is no command; write it after --, for example: {example}")
     parse_size(room, "--room")
     script = Script.of(command)
     if script.cells:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from socket import gethostname
 
@@ -24,6 +25,7 @@ from harness.evidence.trace import Header, chief_first
 
 JUDGED = "judged.jsonl"
 _JOB, _PART, _ENDED = "job.json", ".part", "ended"
+_FOLDER = re.compile(r".+\.(?P<number>\d+)")
 _READ_BY_LIBRARIES = ("TF_", "KERAS_", "XLA_", "NVIDIA_TF32_OVERRIDE")
 _OF_CLUSTERS = "TF_CONFIG"
 # Terraform's variables begin alike. Many of them are secrets, and a deposit is read by others.
@@ -128,6 +130,11 @@ def ended(folder: Path, unseen: Iterable[str] = ()) -> None:
     (folder / _ENDED).write_text("".join(f"{text}\n" for text in unseen))
 
 
+def has_ended(folder: Path) -> bool:
+    """Whether the process of a folder has come to its end."""
+    return (folder / _ENDED).exists()
+
+
 class Training:
     """The processes of a deposit that train together.
 
@@ -151,12 +158,12 @@ class Training:
     @property
     def is_over(self) -> bool:
         """Whether all of them have come to their end."""
-        return all((folder / _ENDED).exists() for folder in self.folders)
+        return all(has_ended(folder) for folder in self.folders)
 
     @property
     def gone(self) -> str | None:
         """The first of its processes that has ended and not come to its end, in words; None where there is none."""
-        left = (job for folder, job in self.folders.items() if not (folder / _ENDED).exists() and job.is_gone)
+        left = (job for folder, job in self.folders.items() if not has_ended(folder) and job.is_gone)
         return next((f"process {job.pid}, {job.header.task}" for job in left), None)
 
     def size(self, step: int) -> int:
@@ -172,9 +179,27 @@ class Training:
 
 
 def trainings(deposit: Path) -> list[Training]:
-    """Those of a deposit, in the order in which they began."""
+    """Those of a deposit, in the order in which they began, without the processes of `unknown`."""
     found: dict[int, dict[Path, DepositJob]] = {}
-    for path in deposit.glob(f"*.*/{_JOB}"):
-        number = int(path.parent.name.rpartition(".")[2])
-        found.setdefault(number, {})[path.parent] = msgspec.json.decode(path.read_bytes(), type=DepositJob)
+    for number, folder in _folders(deposit):
+        if (job := _job(folder)) is not None:
+            found.setdefault(number, {})[folder] = job
     return [Training(number, folders) for number, folders in sorted(found.items())]
+
+
+def unknown(deposit: Path) -> list[Path]:
+    """The files that should say of what process steps are, and are missing or cannot be read."""
+    return [folder / _JOB for _, folder in _folders(deposit) if loose_steps(folder) and _job(folder) is None]
+
+
+def _folders(deposit: Path) -> Iterator[tuple[int, Path]]:
+    """Those of processes, each with how often its task had been started before."""
+    for folder in sorted(deposit.glob("*.*")):
+        if (match := _FOLDER.fullmatch(folder.name)) is not None and folder.is_dir():
+            yield int(match["number"]), folder
+
+
+def _job(folder: Path) -> DepositJob | None:
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.json.decode((folder / _JOB).read_bytes(), type=DepositJob)
+    return None

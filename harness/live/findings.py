@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -54,6 +54,8 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
         by_digest: whether only the digests of its variables were looked at, which every step has.
         again: what replicas make of a wrong step once more on the machine where it ran, if this is that one: the same
             (`persistent`), or something else (`transient`).
+        failed: what kept it from being judged, so that a later call tries again: the `run` that judges, or the `files`
+            of its evidence, which are damaged or cannot be read.
     """
 
     training: int
@@ -65,6 +67,7 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
     seconds: float = 0.0
     by_digest: bool = False
     again: str | None = None
+    failed: Literal["run", "files"] | None = None
 
 
 def found_by(finding: Finding) -> StepFinding:

@@ -13,17 +13,19 @@ import itertools
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from harness.attempts import JudgedAttempt
 from harness.errors import Abstained
-from harness.evidence.deposit import JUDGED, Training, digest_of, trainings
+from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
 from harness.evidence.trace import Seen
 from harness.judging.verdict import Verdict
+from harness.live.alone import cannot_note, check_notes, judging_alone
 from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
+from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
@@ -63,18 +65,39 @@ class Judge:
         self._command = command
         self._timeout = timeout
         self._file = deposit / JUDGED
+        self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Within this context no other judge begins here, and what is judged can be noted.
+
+        Raises:
+            UsageError: another one is at work, or nothing can be written here.
+        """
+        check_notes(self._deposit)
+        with judging_alone(self._deposit):
+            yield
 
     @property
     def judged(self) -> list[StepJudged]:
-        """All that have been, by this judge or an earlier one."""
+        """All that have been, by this judge or an earlier one; of a step that was tried again what came of it last."""
         lines = self._file.read_bytes().splitlines() if self._file.exists() else []
-        found = []
+        found = {}
         for line in lines:
-            try:
-                found.append(msgspec.json.decode(line, type=StepJudged))
-            except msgspec.DecodeError:  # a judge was killed while it wrote it
-                continue
-        return found
+            with contextlib.suppress(msgspec.DecodeError):  # a judge was killed while it wrote it
+                each = msgspec.json.decode(line, type=StepJudged)
+                found[each.training, each.step, each.by_digest] = each
+        return list(found.values())
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether a process of a job has been here."""
+        return bool(trainings(self._deposit) or unknown(self._deposit))
+
+    @property
+    def doubts(self) -> Iterator[str]:
+        """Which files are missing or damaged, in a sentence each that says what is not judged because of that."""
+        yield from doubts_of(self._deposit)
 
     @property
     def is_over(self) -> bool:
@@ -93,7 +116,8 @@ class Judge:
             UsageError: the program is not here.
             LockstepError: this machine cannot run it.
         """
-        known = {(each.training, each.step, each.by_digest) for each in self.judged}
+        known = {(each.training, each.step, each.by_digest) for each in self.judged if each.failed is None}
+        known |= {(*step, False) for step in self._failed}  # which a later judge tries again
         earlier: list[Training] = []
         for training in trainings(self._deposit):
             diverged = list(divergences(training))
@@ -101,7 +125,7 @@ class Judge:
             while pending:
                 size = self._together(training, pending[0])
                 steps, pending = pending[:size], pending[size:]
-                for each in self._judge(training, steps, diverged):
+                for each in map(self._with_failure, self._judge(training, steps, diverged)):
                     self._note(each)
                     yield each
             by_digests = (self._by_digests(training, diverged), self._repeated(training))
@@ -111,8 +135,16 @@ class Judge:
                     yield each
             earlier.append(training)
 
+    def _with_failure(self, step: StepJudged) -> StepJudged:
+        failed, why = self._failed.get((step.training, step.step), (None, step.why))
+        return msgspec.structs.replace(step, failed=failed, why=why)
+
     def _resumed(self, earlier: Sequence[Training], training: Training) -> Iterator[StepJudged]:
-        if earlier and (found := resumed_apart(earlier, training)):
+        found: list[StepFinding] = []
+        if earlier:
+            with contextlib.suppress(OSError, ValueError):  # a step is gone or damaged, which is said of that
+                found = resumed_apart(earlier, training)
+        if found:
             yield StepJudged(training.number, 1, "inconsistent", findings=tuple(found), by_digest=True)
 
     def _repeated(self, training: Training) -> Iterator[StepJudged]:
@@ -126,7 +158,10 @@ class Judge:
             if later is None and not training.is_over:
                 continue
             whose = self._whose(training, each)
-            findings = [] if later is None else begun_apart(training, later, each, whose)
+            findings: list[StepFinding] = []
+            if later is not None:
+                with contextlib.suppress(OSError, ValueError):  # as above
+                    findings = begun_apart(training, later, each, whose)
             yield StepJudged(
                 training.number,
                 each.step,
@@ -136,11 +171,14 @@ class Judge:
             )
 
     def _note(self, step: StepJudged) -> None:
-        with self._file.open("ab+") as file:
-            # A judge that was killed may have left half a line.
-            file.seek(max(0, file.tell() - 1))
-            begun = file.read(1) not in (b"", b"\n")
-            file.write(b"\n" * begun + msgspec.json.encode(step) + b"\n")
+        try:
+            with self._file.open("ab+") as file:
+                # A judge that was killed may have left half a line.
+                file.seek(max(0, file.tell() - 1))
+                begun = file.read(1) not in (b"", b"\n")
+                file.write(b"\n" * begun + msgspec.json.encode(step) + b"\n")
+        except OSError as error:
+            raise cannot_note(self._deposit, error) from error
 
     def _together(self, training: Training, step: int) -> int:
         return _LARGE_TOGETHER if training.size(step) > _LARGE_BYTES else _TOGETHER
@@ -157,6 +195,7 @@ class Judge:
 
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
         for step, why in damaged.items():
+            self._failed[training.number, step] = ("files", why)
             yield StepJudged(training.number, step, "abstained", why=why)
         whole = [step for step in steps if step not in damaged]
         alike = [step for step in whole if not apart(step)]
@@ -271,6 +310,19 @@ class Judge:
         return None, ()
 
     def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:
+        """As of `_computed`; where that fails it is kept of each step why, since a later judge may compute it."""
+        keys = [(training.number, step) for step in steps]
+        for key in keys:
+            self._failed.pop(key, None)
+        try:
+            return self._computed(training, steps)
+        except (Abstained, UsageError):
+            raise
+        except (LockstepError, OSError, ValueError) as error:
+            self._failed |= dict.fromkeys(keys, _failure(error))
+            raise
+
+    def _computed(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:
         """What is found of steps, and what one device has made of them."""
         with scratch("judged") as directory:
             attempt = self._attempt(training, len(steps), directory)
@@ -292,6 +344,14 @@ class Judge:
         if job.digest and digest_of(found.path) != job.digest:
             raise UsageError(f"{found.path} is not the file that the job ran; keep that, and {_ELSEWHERE}")
         return found
+
+
+def _failure(error: Exception) -> tuple[Literal["run", "files"], str]:
+    """What has failed, and why."""
+    if not isinstance(error, RunFailed):
+        return ("run" if isinstance(error, LockstepError) else "files"), str(error)
+    why = f"the script fails as its own reference: {str(error).splitlines()[0]}"
+    return "run", f"{why}; before that it wrote: {error.last_line}" if error.last_line else why
 
 
 def _damage(training: Training, step: int) -> str | None:

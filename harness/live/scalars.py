@@ -15,6 +15,7 @@ from harness.live.findings import StepJudged
 _POLYNOMIAL, _MASK = 0x82F63B78, 0xA282EAD8
 _VERSION = b"brain.Event:2"
 _LARGEST = 3.4e38
+_OURS = ".lockstep"
 
 
 class Scalars:
@@ -22,13 +23,21 @@ class Scalars:
 
     Args:
         folder: that TensorBoard is given; of a job that was started again, later starts have folders in it.
-        judged: the steps that earlier judges have judged, which count.
+        judged: the steps that earlier judges have judged. They count, and are written where none has written any yet.
+
+    Raises:
+        OSError: they cannot be written.
     """
 
     def __init__(self, folder: Path, judged: Sequence[StepJudged]) -> None:
         self._folder = folder
-        self._count = sum(not each.by_digest for each in judged)
-        self._name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}"
+        self._counted: set[tuple[int, int]] = set()
+        self._name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}{_OURS}"
+        if any(any(folder.glob(f"{each}events.out.tfevents.*{_OURS}")) for each in ("", "start-*/")):
+            self._counted.update((each.training, each.step) for each in judged if not each.by_digest)
+            return
+        for each in judged:
+            self.add(each)
 
     def add(self, step: StepJudged) -> None:
         """Write what is known of a step.
@@ -38,8 +47,8 @@ class Scalars:
         """
         if step.by_digest:
             return
-        self._count += 1
-        values = {"lockstep/steps_judged": float(self._count)}
+        self._counted.add((step.training, step.step))
+        values = {"lockstep/steps_judged": float(len(self._counted))}
         if step.worst_ratio is not None:
             values["lockstep/worst_ratio"] = step.worst_ratio
         folder = self._folder / f"start-{step.training + 1}" if step.training else self._folder

@@ -79,7 +79,7 @@ class Script(msgspec.Struct, frozen=True):
             raise UsageError(f"{command!r} is no command; {_FORM}")
         program, *rest = command
         if _PYTHON.fullmatch(Path(program).name) is None:
-            raise UsageError(f"{program!r} is not Python, and only Python scripts can be verified as they are; {_FORM}")
+            raise UsageError(f"{program!r} is not Python, and Lockstep starts only Python scripts; {_FORM}")
         _check_python(program)
         while rest and rest[0] in _HARMLESS:
             rest = rest[1:]
@@ -124,7 +124,7 @@ def _check_python(program: str) -> None:
     is_ours = path.name == program or path.absolute().parent.resolve() == Path(sys.executable).parent.resolve()
     if not is_ours or version not in (None, *here):
         raise UsageError(
-            f"a script is verified by the Python that Lockstep is installed in, {sys.executable}, and not by {program}"
+            f"Lockstep runs a script by the Python that it is installed in, {sys.executable}, and not by {program}"
             "; write python, or install Lockstep there and use its own command"
         )
 

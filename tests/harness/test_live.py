@@ -392,7 +392,7 @@ def test_who_waits_for_a_job_that_is_gone_waits_no_longer(tmp_path: Path, monkey
     assert (there, training.gone) == (None, f"process {process.pid}, local:0")
     monkeypatch.setattr("harness.cli.judge._GONE_SECONDS", 0.0)
     found = called("judge", tmp_path, "--follow")
-    assert "has ended before its end, and nobody has started it again" in found.output
+    assert f"process {process.pid}, local:0, has ended before its end: this waits 0 s" in found.output
     for other in ({"pids": "another container"}, {"host": "elsewhere"}, {"pid": 0}):
         assert not msgspec.structs.replace(training.job, **other).is_gone
     assert msgspec.structs.replace(training.job, pid=os.getpid()).is_gone  # somebody else has the number now
@@ -406,7 +406,10 @@ def test_a_damaged_step_is_not_judged(tmp_path: Path, writer: StepFileWriter) ->
     path.write_bytes(path.read_bytes()[:-9] + bytes(9))
     (step,) = Judge(tmp_path).judge()
     assert (step.outcome, step.findings) == ("abstained", ())
-    assert step.why == "the file of step 1 is not as it was written: its checksum is another one"
+    assert (step.why, step.failed) == (
+        "the file of step 1 is not as it was written: its checksum is another one",
+        "files",
+    )
 
 
 def test_nothing_judged_is_no_success(tmp_path: Path) -> None:
@@ -435,9 +438,10 @@ def test_scalars_are_those_of_tensorboard(tmp_path: Path) -> None:
     records = list(_records(first.read_bytes()))
     assert b"brain.Event:2" in records[0]
     number = b"\x15" + struct.pack("<f", math.inf)
-    assert b"\x10" + bytes([300 & 0x7F | 0x80, 300 >> 7]) in records[1]
-    assert b"lockstep/worst_ratio" + number in records[1]
-    assert b"lockstep/steps_judged\x15" + struct.pack("<f", 2.0) in records[1]
+    assert b"lockstep/worst_ratio\x15" + struct.pack("<f", 0.25) in records[1]  # of an earlier judge without scalars
+    assert b"\x10" + bytes([300 & 0x7F | 0x80, 300 >> 7]) in records[2]
+    assert b"lockstep/worst_ratio" + number in records[2]
+    assert b"lockstep/steps_judged\x15" + struct.pack("<f", 2.0) in records[2]
     assert b"worst_ratio" not in second.read_bytes()
 
 

@@ -1,0 +1,40 @@
+"""Files of a deposit that are missing or damaged, and what is not judged because of that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from harness.evidence.deposit import DepositJob, has_ended, trainings, unknown
+from harness.evidence.digests import EXAMPLES, VARIABLES, damaged_from
+from harness.evidence.steps import loose_steps
+
+_TELL = {
+    VARIABLES: "whether copies of variables agree where no step is left",
+    EXAMPLES: "whether a batch comes again too soon",
+}
+
+
+def doubts_of(deposit: Path) -> Iterator[str]:
+    """A sentence for each."""
+    for path in unknown(deposit):
+        yield f"{path} is missing or damaged: the steps beside it are not judged"
+    for training in trainings(deposit):
+        for folder, job in training.folders.items():
+            yield from _of_process(folder, job)
+
+
+def _of_process(folder: Path, job: DepositJob) -> Iterator[str]:
+    is_over = has_ended(folder) or job.is_gone
+    for of, what in _TELL.items():
+        try:
+            step = damaged_from(folder, of, whole=has_ended(folder))
+        except FileNotFoundError:
+            # They are there before the second step is.
+            if max(loose_steps(folder), default=0) > (0 if is_over else 1):
+                yield f"{folder / of} is missing: it is not judged {what}"
+        else:
+            if step == 1:
+                yield f"{folder / of} is damaged, or an earlier Lockstep has left it: it is not judged {what}"
+            elif step is not None:
+                yield f"{folder / of} is damaged from step {step} on: from there it is not judged {what}"
