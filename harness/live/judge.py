@@ -86,7 +86,7 @@ class Judge:
         for line in lines:
             with contextlib.suppress(msgspec.DecodeError):  # a judge was killed while it wrote it
                 each = msgspec.json.decode(line, type=StepJudged)
-                found[each.training, each.step, each.by_digest] = each
+                found[each.key] = each
         return list(found.values())
 
     @property
@@ -116,12 +116,12 @@ class Judge:
             UsageError: the program is not here.
             LockstepError: this machine cannot run it.
         """
-        known = {(each.training, each.step, each.by_digest) for each in self.judged if each.failed is None}
-        known |= {(*step, False) for step in self._failed}  # which a later judge tries again
+        known = {each.key for each in self.judged if each.failed is None}
+        known |= {(*step, "") for step in self._failed}  # which a later judge tries again
         earlier: list[Training] = []
         for training in trainings(self._deposit):
             diverged = list(divergences(training))
-            pending = [step for step in training.steps if (training.number, step, False) not in known]
+            pending = [step for step in training.steps if (training.number, step, "") not in known]
             while pending:
                 size = self._together(training, pending[0])
                 steps, pending = pending[:size], pending[size:]
@@ -130,7 +130,7 @@ class Judge:
                     yield each
             by_digests = (self._by_digests(training, diverged), self._repeated(training))
             for each in itertools.chain(self._resumed(earlier, training), *by_digests):
-                if (training.number, each.step, True) not in known:
+                if each.key not in known:
                     self._note(each)
                     yield each
             earlier.append(training)
@@ -193,16 +193,21 @@ class Judge:
                 return begun_apart(training, step, before[-1] if before else None, known)
             return []
 
+        def broken(step: int) -> str | None:
+            with contextlib.suppress(OSError, ValueError):  # as above
+                return begun_with_nan(training, step)
+            return None
+
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
         for step, why in damaged.items():
             self._failed[training.number, step] = ("files", why)
             yield StepJudged(training.number, step, "abstained", why=why)
         whole = [step for step in steps if step not in damaged]
         alike = [step for step in whole if not apart(step)]
-        broken = {step: why for step in alike if (why := begun_with_nan(training, step)) is not None}
-        for step, why in broken.items():
+        with_nan = {step: why for step in alike if (why := broken(step)) is not None}
+        for step, why in with_nan.items():
             yield StepJudged(training.number, step, "abstained", why=why)
-        yield from self._judge_together(training, [step for step in alike if step not in broken])
+        yield from self._judge_together(training, [step for step in alike if step not in with_nan])
         for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
                 yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
