@@ -348,6 +348,15 @@ def test_a_later_call_tells_what_earlier_ones_have_found(tmp_path: Path) -> None
     assert lockstep("judge", tmp_path, "--json", code=1).stdout == ""
 
 
+def test_what_digests_tell_of_a_step_is_known_by_its_law(tmp_path: Path) -> None:
+    """A restart may have lost something, and give all replicas the same examples from its first step on."""
+    same = StepFinding("data", "examples_in_turn", "worker:0 and worker:1 are given the same examples")
+    told = [StepJudged(1, 1, "inconsistent", findings=(each,), by_digest=True) for each in (_WRONG, same)]
+    computed = StepJudged(1, 1, "consistent")
+    _noted(tmp_path, *told, computed, told[0])
+    assert Judge(tmp_path).judged == [*told, computed]
+
+
 def test_the_summary_counts_what_digests_tell(tmp_path: Path) -> None:
     """Else it would say that nothing is wrong where exit code 1 does."""
     _noted(tmp_path, StepJudged(0, 3, "consistent", 0.5))

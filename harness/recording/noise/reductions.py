@@ -27,14 +27,14 @@ def active(source: NoiseSource) -> Iterator[None]:
     from tensorflow.python.distribute import distribute_lib, mirrored_strategy, parameter_server_strategy
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def reduce(extended: Any, *args: Any, **options: Any) -> Any:
+        def reduce_to(extended: Any, *args: Any, **options: Any) -> Any:
             if source.is_silent:
                 return original(extended, *args, **options)
             with source.silent():  # one may call another
                 found = original(extended, *args, **options)
             return _perturbed(source, found)
 
-        return reduce
+        return reduce_to
 
     mirrored, stored = mirrored_strategy.MirroredExtended, parameter_server_strategy.ParameterServerStrategyExtended
     seams = {
