@@ -280,9 +280,10 @@ class JudgedAttempt:
                     return False
         return True
 
-    def by_wholes(self, tasks: Tasks) -> Verdict:
-        """The verdict by as many replicas as the run has, of which each stands for a whole."""
-        venue = dataclasses.replace(self.asked.venue(self.case), standing=Standing(self.case.replicas))
+    def by_wholes(self, tasks: Tasks, *, common: bool = False) -> Verdict:
+        """The verdict by as many replicas as the run has, each of which stands for a whole; see `Standing`."""
+        standing = Standing(self.case.replicas, common=common)
+        venue = dataclasses.replace(self.asked.venue(self.case), standing=standing)
         return self.by(venue, tasks, of=OF_VARIABLES)[0]
 
     def by_replicas(self) -> tuple[Verdict, Reference]:

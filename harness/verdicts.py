@@ -21,10 +21,13 @@ from harness.judging.per_replica import (
     drawn_by_each,
     leaves_out_steps,
     made_for_each,
+    own_state,
     reports_own,
     settled,
     sources,
     trained_from,
+    variables_differ,
+    with_own_state,
 )
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.trained_copies import trained_copies_agree
@@ -143,13 +146,17 @@ def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Referen
     if why := made_for_each(verdict, attempt.first, trace, evidence) or drawn_by_each(verdict, trace, evidence):
         return without_judgement(verdict, why)
     if names := trained_from(verdict, attempt.evidence):
-        note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"
-        verdict = dataclasses.replace(verdict, notes=(*verdict.notes, note))
+        verdict = with_own_state(verdict, names)
     own = sources(verdict, reference.trace, attempt.evidence)
     if not own or reports_own(verdict, attempt.evidence):
         return verdict
     with contextlib.suppress(LockstepError):  # then nothing more is known
-        verdict = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
+        by_wholes = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
+        if by_wholes.outcome == "consistent" and (names := own_state(attempt.evidence)):
+            phase("following it with the same state on all replicas, for whether they train from their own")
+            if variables_differ(attempt.by_wholes(tasks, common=True)):
+                return with_own_state(verdict, names)
+        verdict = by_wholes
     return _by_own_draws(attempt, verdict, reference, tasks) if verdict.outcome == "inconsistent" else verdict
 
 

@@ -68,6 +68,23 @@ def trained_from(verdict: Verdict, evidence: RunEvidence) -> tuple[str, ...]:
     return tuple(by_step[min(apart)]) if wrong and apart and min(apart) < min(wrong) else ()
 
 
+def own_state(evidence: RunEvidence) -> tuple[str, ...]:
+    """Variables of which replicas have copies of their own, but for moving statistics."""
+    names = (name for names in _own_by_step(evidence).values() for name in names)
+    return tuple(dict.fromkeys(name for name in names if not is_statistics(name)))
+
+
+def variables_differ(verdict: Verdict) -> bool:
+    """Whether steps leave other variables than the reference's, whatever else differs."""
+    return any(law.law == OF_VARIABLES and law.status == "broken" for law in verdict.judgements)
+
+
+def with_own_state(verdict: Verdict, names: Sequence[str]) -> Verdict:
+    """The verdict, with a note that steps train from variables of these names."""
+    note = f"each replica has its own {shown([repr(name) for name in names])}, and later steps train from that"
+    return replace(verdict, notes=(*verdict.notes, note))
+
+
 def _own_by_step(evidence: RunEvidence) -> dict[int, tuple[str, ...]]:
     """Of the steps of which it was noted, 1, 2, 4, 8 and so on, the variables with copies of their own."""
     steps = max((reader.steps for reader in evidence.readers), default=0)

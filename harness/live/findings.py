@@ -69,6 +69,11 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
     again: str | None = None
     failed: Literal["run", "files"] | None = None
 
+    @property
+    def key(self) -> tuple[int, int, str]:
+        """What it is about: of a step that was computed nothing else, and of digests what they tell."""
+        return self.training, self.step, next((each.law for each in self.findings), "") if self.by_digest else ""
+
 
 def found_by(finding: Finding) -> StepFinding:
     """What a law has found."""

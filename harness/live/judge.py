@@ -27,9 +27,9 @@ from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
-from harness.live.repeats import repeats
+from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
-from harness.live.state import AGREE, Divergence, begun_apart, divergences, left_apart, replicas_of
+from harness.live.state import AGREE, Divergence, begun_apart, begun_with_nan, divergences, left_apart, replicas_of
 from harness.request import VerifyRequest
 from harness.running.reference import reference_runs
 from harness.running.script_checks import ready
@@ -86,7 +86,7 @@ class Judge:
         for line in lines:
             with contextlib.suppress(msgspec.DecodeError):  # a judge was killed while it wrote it
                 each = msgspec.json.decode(line, type=StepJudged)
-                found[each.training, each.step, each.by_digest] = each
+                found[each.key] = each
         return list(found.values())
 
     @property
@@ -116,12 +116,12 @@ class Judge:
             UsageError: the program is not here.
             LockstepError: this machine cannot run it.
         """
-        known = {(each.training, each.step, each.by_digest) for each in self.judged if each.failed is None}
-        known |= {(*step, False) for step in self._failed}  # which a later judge tries again
+        known = {each.key for each in self.judged if each.failed is None}
+        known |= {(*step, "") for step in self._failed}  # which a later judge tries again
         earlier: list[Training] = []
         for training in trainings(self._deposit):
             diverged = list(divergences(training))
-            pending = [step for step in training.steps if (training.number, step, False) not in known]
+            pending = [step for step in training.steps if (training.number, step, "") not in known]
             while pending:
                 size = self._together(training, pending[0])
                 steps, pending = pending[:size], pending[size:]
@@ -130,7 +130,7 @@ class Judge:
                     yield each
             by_digests = (self._by_digests(training, diverged), self._repeated(training))
             for each in itertools.chain(self._resumed(earlier, training), *by_digests):
-                if (training.number, each.step, True) not in known:
+                if each.key not in known:
                     self._note(each)
                     yield each
             earlier.append(training)
@@ -148,7 +148,7 @@ class Judge:
             yield StepJudged(training.number, 1, "inconsistent", findings=tuple(found), by_digest=True)
 
     def _repeated(self, training: Training) -> Iterator[StepJudged]:
-        for step, finding in repeats(training):
+        for step, finding in (*repeats(training), *shared(training)):
             yield StepJudged(training.number, step, "inconsistent", findings=(finding,), by_digest=True)
 
     def _by_digests(self, training: Training, diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
@@ -193,13 +193,21 @@ class Judge:
                 return begun_apart(training, step, before[-1] if before else None, known)
             return []
 
+        def broken(step: int) -> str | None:
+            with contextlib.suppress(OSError, ValueError):  # as above
+                return begun_with_nan(training, step)
+            return None
+
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
         for step, why in damaged.items():
             self._failed[training.number, step] = ("files", why)
             yield StepJudged(training.number, step, "abstained", why=why)
         whole = [step for step in steps if step not in damaged]
         alike = [step for step in whole if not apart(step)]
-        yield from self._judge_together(training, alike)
+        with_nan = {step: why for step in alike if (why := broken(step)) is not None}
+        for step, why in with_nan.items():
+            yield StepJudged(training.number, step, "abstained", why=why)
+        yield from self._judge_together(training, [step for step in alike if step not in with_nan])
         for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
                 yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
@@ -220,7 +228,9 @@ class Judge:
             why = f"the script fails as its own reference: {str(failure).splitlines()[0]}"
             verdict = Verdict("", training.job.header.strategy, (), abstained=why)
         if verdict.outcome != "consistent" and len(steps) > 1:
-            wrong = {steps[each.step - 1] for each in verdict.findings if each.step is not None} or set(steps)
+            numbers = {each.step for each in verdict.findings if each.step is not None}
+            numbers.update(() if verdict.alone is None else verdict.alone.wrong)
+            wrong = {steps[number - 1] for number in numbers} or set(steps)
             yield from self._judge_together(training, [step for step in steps if step not in wrong])
             for step in sorted(wrong):
                 yield from self._judge_together(training, [step])
@@ -268,7 +278,7 @@ class Judge:
             if (found := outlier(contributed(seen), should)) is not None:
                 replica, name = found
                 wrong = f"contributed another gradient of {name} than one device computes from the same rows"
-                right = "each replica contributes the gradients that one device computes, and what follows is wrong"
+                right = "each replica's gradients are those that one device computes: what is done with them is wrong"
                 question, text = ("reduction or update", right) if replica is None else ("computation", wrong)
                 yield StepFinding(question, "contributions", text, replica=replica)
 

@@ -1,4 +1,4 @@
-"""Whether replicas are given examples again that come back later otherwise, as of a shard that is read twice."""
+"""Whether replicas are given examples again that come back later otherwise, or the same ones as another replica."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.evidence.deposit import Training
 from harness.evidence.digests import EXAMPLES, digests_of
+from harness.judging.wording import joined
 from harness.live.findings import StepFinding
 from harness.live.state import replicas_of
 
@@ -14,6 +15,8 @@ _KNOWN_MIN = 20
 """Steps by which it is known after how many others a batch comes again, or that none does."""
 _SOON, _LATE = 0.5, 1.5
 """Of the steps after which batches come again, what is less is too soon, and what is more is too late."""
+_SHARED_MIN = 8
+"""Batches one after another that several replicas have, by which it is known that this is no accident."""
 _RARE = 0.05
 """A program that means to give a batch again does so at more than this share of its steps."""
 
@@ -24,19 +27,49 @@ def repeats(training: Training) -> Iterator[tuple[int, StepFinding]]:
     A batch is known by a digest, so that its examples have to come together again. Nothing is said of data that are
     shuffled anew by example, except where a whole batch comes again.
     """
-    names = [name for job in training.folders.values() for name in replicas_of(job)]
-    given = [
-        (found[0].step, tuple(each for one in found for each in one.begin))
-        for found in digests_of(training.folders, EXAMPLES)
-    ]
+    names, given = _given(training)
     found: dict[tuple[int, str], list[str]] = {}
     for number, name in enumerate(names):
-        own = [(step, digests[number]) for step, digests in given if len(digests) == len(names)]
+        own = [(step, digests[number]) for step, digests in given]
         for step, text in _too_soon(own):
             found.setdefault((step, text), []).append(name)
     for (step, text), replicas in sorted(found.items()):
         whose = replicas[0] if len(replicas) == 1 < len(names) else None
         yield step, StepFinding("data", "examples_in_turn", text, replica=whose)
+
+
+def shared(training: Training) -> Iterator[tuple[int, StepFinding]]:
+    """The steps from which on several replicas are given the same examples, each with what is wrong.
+
+    A few steps may be so by accident, where the same examples are there several times; and what is the same at each
+    step, as all of the data may be, is no share of a batch.
+    """
+    names, given = _given(training)
+    open_: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+    for step, digests in [*given, (0, ())]:
+        alike: dict[int, list[int]] = {}
+        for number, digest in enumerate(digests):
+            alike.setdefault(digest, []).append(number)
+        now = {tuple(replicas): digest for digest, replicas in alike.items() if len(replicas) > 1}
+        for replicas in [each for each in open_ if each not in now]:
+            ended = open_.pop(replicas)
+            if len({digest for _, digest in ended}) >= _SHARED_MIN:
+                (first, _), (last, _) = ended[0], ended[-1]
+                text = f"{joined([names[each] for each in replicas])} are given the same examples"
+                until = f", until step {last}" if last < given[-1][0] else ""
+                yield first, StepFinding("data", "examples_in_turn", text + until)
+        for replicas, digest in now.items():
+            open_.setdefault(replicas, []).append((step, digest))
+
+
+def _given(training: Training) -> tuple[list[str], list[tuple[int, tuple[int, ...]]]]:
+    """What its replicas are called, and at each step the digests of what all of them were given."""
+    names = [name for job in training.folders.values() for name in replicas_of(job)]
+    found = (
+        (each[0].step, tuple(digest for one in each for digest in one.begin))
+        for each in digests_of(training.folders, EXAMPLES)
+    )
+    return names, [(step, digests) for step, digests in found if len(digests) == len(names)]
 
 
 def _too_soon(given: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,8 @@ _Held = Mapping[tuple[str, int], "np.ndarray[Any, Any]"]
 def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepFinding]:
     """What a training begins with that had something else after as many steps when it was started before.
 
-    Nothing is said where it begins anew, has no counter of its steps, or has gone on from a step without a digest.
+    Where nothing tells what it had then, it has lost a counter of its steps that begins as at first, and with that what
+    does so too and had changed. Nothing is said where the training begins anew, or has no counter of its steps.
 
     Args:
         earlier: the same, as it was started before, in that order.
@@ -27,16 +28,42 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
     begun, first = _held(training, 1), next(iter(digests_of(training.folders)), None)
     for before in reversed(earlier):
         start = _held(before, 1)
-        if first is None or not begun or set(start) != set(begun):
-            continue
-        counted = {int(begun[name]) - int(start[name]) for name in begun if _counts(begun[name])} - {0}
+        both = [name for name in begun if name in start]
+        counted = {int(begun[name]) - int(start[name]) for name in both if _counts(begun[name])} - {0}
         if len(counted) != 1 or (done := counted.pop()) < 0:
             continue
-        had = _digest(before, done)
-        if had is None or not first[0].begin:
+        lost = _lost(before, start, {name: begun[name] for name in both}, done)
+        # A checkpoint may count itself, in a variable that the first start had not.
+        had = _digest(before, done) if set(start) == set(begun) else None
+        if had is None or first is None or not first[0].begin:
+            if lost:
+                return lost
             continue
-        return [] if had == first[0].begin[0] else _differing(_held(before, done + 1), begun, done)
+        if had == first[0].begin[0]:
+            return []
+        return _differing(_held(before, done + 1), begun, done) or lost or [_finding("the training", done)]
     return []
+
+
+def _lost(before: Training, start: _Held, begun: _Held, done: int) -> list[StepFinding]:
+    """What a training begins with as at first, and had changed before that, if a counter of steps is of it."""
+    steps = [step for step in before.steps if 1 < step <= done + 1]
+    held = {step: _held(before, step) for step in steps}
+    if not steps:
+        return []
+    same = [name for name in begun if _alike(begun[name], start[name])]
+    lost = [name for name in same if name in held[steps[-1]] and not _alike(held[steps[-1]][name], start[name])]
+
+    def counts_steps(name: tuple[str, int]) -> bool:
+        counted = {step: int(held[step][name]) - int(start[name]) for step in steps if name in held[step]}
+        return all(count == step - 1 for step, count in counted.items())
+
+    is_lost = any(_counts(start[name]) and counts_steps(name) for name in lost)
+    return [_finding(name[0], done, name[0]) for name in lost] if is_lost else []
+
+
+def _alike(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any] | None) -> bool:
+    return other is not None and one.tobytes() == other.tobytes()
 
 
 def _held(training: Training, step: int) -> _Held:
@@ -67,7 +94,10 @@ def _digest(training: Training, done: int) -> int | None:
 
 
 def _differing(had: _Held, begun: _Held, done: int) -> list[StepFinding]:
-    where = f"is started again with another state than it had after step {done}"
-    names = [name for name in begun if name in had and had[name].tobytes() != begun[name].tobytes()]
-    found = [StepFinding("state", "restarts", f"{name} {where}", name) for name, _ in names]
-    return found or [StepFinding("state", "restarts", f"the training {where}")]
+    names = [name for name in begun if name in had and not _alike(had[name], begun[name])]
+    return [_finding(name, done, name) for name, _ in names]
+
+
+def _finding(what: str, done: int, variable: str | None = None) -> StepFinding:
+    text = f"{what} is started again with another state than it had after step {done}"
+    return StepFinding("state", "restarts", text, variable)

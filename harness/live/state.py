@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -131,6 +132,16 @@ def begun_apart(
     return found
 
 
+def begun_with_nan(training: Training, step: int) -> str | None:
+    """That a variable holds NaN when a step begins, of which nothing can follow; None if none does."""
+    import numpy as np
+
+    for (name, _), copies in _held(training, step).items():
+        if copies[0].dtype.kind == "f" and np.isnan(copies[0]).any():
+            return f"{name} holds nan when the step begins"
+    return None
+
+
 def left_apart(jobs: Sequence[tuple[DepositJob, Seen]], computed: Seen, again: Seen | None = None) -> str | None:
     """The replica whose copies are the wrong ones after a step, if they are much farther from what one device computes.
 
@@ -190,9 +201,10 @@ def _wrong(
         return None
     differing = copies[0] != copies[1]
     with np.errstate(all="ignore"):
-        far = [float(np.abs(np.float64(copy[differing]) - np.float64(before[0][differing])).max()) for copy in copies]
-    near, most = (1, 0) if not far[0] <= far[1] else (0, 1)  # what is not finite is far
-    return names[most] if not far[most] <= _FAR * far[near] else None
+        apart = [np.abs(np.float64(copy[differing]) - np.float64(before[0][differing])).max() for copy in copies]
+    far = [float(each) if np.isfinite(each) else math.inf for each in apart]
+    near, most = sorted((0, 1), key=far.__getitem__)
+    return names[most] if far[most] > _FAR * far[near] else None
 
 
 def _agree(values: Sequence[object]) -> bool:

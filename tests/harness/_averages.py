@@ -64,7 +64,8 @@ def averaging(where: str, *, often: bool, reports: bool) -> Any:
 def centred(kind: str) -> Any:
     """A program whose loss is a distance from a running mean: one `shared` by replicas, or each replica's `own`.
 
-    `normal` is right but for what each replica knows of its own batch, which it keeps, and does not train from.
+    An `early` one is its own, too, and has the batch in it before the loss. `normal` is right but for what each replica
+    knows of its own batch, which it keeps, and does not train from. `batch` trains from its own batch, and keeps that.
     """
 
     def train(strategy: Any, record: Any) -> None:
@@ -82,12 +83,16 @@ def centred(kind: str) -> Any:
             centre = tf.Variable(tf.zeros(3), trainable=False, name="centre", **own)
 
         def replica_step(x: Any) -> Any:
+            if kind == "early":
+                centre.assign(0.5 * centre + 0.5 * tf.reduce_mean(tf.matmul(x, w), axis=0))
             with tf.GradientTape() as tape:
                 code = tf.matmul(x, w)
                 target = tf.zeros(3) if kind == "normal" else tf.identity(centre)
+                target = tf.reduce_mean(code, axis=0) if kind == "batch" else target
                 loss = tf.reduce_sum((code - target) ** 2) / _BATCH
             w.assign_sub(0.05 * tape.gradient(loss, w))
-            centre.assign(0.5 * centre + 0.5 * tf.reduce_mean(code, axis=0))  # its own copy
+            if kind != "early":
+                centre.assign(0.5 * centre + 0.5 * tf.reduce_mean(code, axis=0))  # its own copy
             return loss
 
         step = tf.function(lambda x: strategy.reduce("SUM", strategy.run(replica_step, args=(x,)), axis=None))

@@ -51,7 +51,7 @@ def _scene(
     variable: WatchedVariable | None = None,
 ) -> Any:
     """An operation that gives a number, with what its operands are related by; `variable` is what it changes."""
-    side = SimpleNamespace(watched=SimpleNamespace(targets=()))
+    side = SimpleNamespace(watched=SimpleNamespace(targets=()), is_changed_before=lambda op: False)
     aligned: Any = SimpleNamespace(replicas=len(parts), variables={"w": variable}, sides=[side])
     one = np.ones((), np.float32)
     given = tuple((frozenset(each), one, [one]) for each in inputs)

@@ -13,7 +13,7 @@ import pytest
 from harness.evidence.deposit import DepositJob, opened, trainings
 from harness.evidence.digests import EXAMPLES, Digest, DigestWriter
 from harness.evidence.trace import Header
-from harness.live.repeats import repeats
+from harness.live.repeats import repeats, shared
 from simulator import Cluster, Topology
 
 
@@ -158,3 +158,27 @@ def test_a_training_goes_on_where_no_digest_can_be_made(tmp_path: Path) -> None:
     """It is watched all the same."""
     with Cluster(Topology(devices="cpu:2"), timeout=60) as cluster:
         assert cluster.run(_watched, str(tmp_path))["local:0"].value == (-15, 2)
+
+
+def _shared(deposit: Path, *replicas: Sequence[int]) -> list[tuple[int, str]]:
+    _given(deposit, *replicas)
+    (training,) = trainings(deposit)
+    return [(step, finding.text) for step, finding in shared(training)]
+
+
+def test_replicas_that_are_given_the_same_are_found(tmp_path: Path) -> None:
+    """From where on, and until when."""
+    other = [1000 + each for each in _ONCE]
+    text = "local:0 replica 0 and local:0 replica 1 are given the same examples"
+    assert _shared(tmp_path / "all", _ONCE, _ONCE) == [(1, text)]
+    assert _shared(tmp_path / "late", _ONCE, [*other[:40], *_ONCE[40:]]) == [(41, text)]
+    mixed = [*other[:20], *_ONCE[20:30], *other[30:]]
+    assert _shared(tmp_path / "between", _ONCE, mixed) == [(21, f"{text}, until step 30")]
+
+
+def test_the_same_examples_by_accident_are_no_finding(tmp_path: Path) -> None:
+    """A batch here and there; few examples, so that batches are soon alike; and all of the data in each step."""
+    other = [1000 + each for each in _ONCE]
+    assert not _shared(tmp_path / "one", _ONCE, [*other[:10], *_ONCE[10:15], *other[15:]])
+    assert not _shared(tmp_path / "few", [step % 4 for step in _ONCE], [step % 4 for step in _ONCE])
+    assert not _shared(tmp_path / "whole", [7] * 60, [7] * 60)

@@ -14,7 +14,7 @@ from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Array, Header, Seen, SeenVariable
 from harness.live.contributions import outlier
 from harness.live.restarts import resumed_apart
-from harness.live.state import Divergence, begun_apart, divergences, left_apart
+from harness.live.state import Divergence, begun_apart, begun_with_nan, divergences, left_apart
 
 
 def _job() -> DepositJob:
@@ -101,25 +101,53 @@ def test_the_copy_that_is_not_computed_again_is_wrong(
     assert left_apart([(_job(), _seen(copies))], _seen([[1.0, 2.0 + 5e-8]]), _seen(again)) == told
 
 
-def _start(deposit: Path, begun: dict[str, float], *digests: tuple[int, ...]) -> None:
+def _start(
+    deposit: Path, begun: dict[str, float], *digests: tuple[int, ...], counters: tuple[str, ...] = ("done",)
+) -> None:
     """One start of a training, of which step 1 and maybe step 3 are left."""
     writer = StepFileWriter(print)
     writer.folder, writer.room = opened(deposit, _job()), 1 << 20
     _digested(writer.folder, *((each, ()) for each in digests))
     for index in (1, 3):
-        values = {name: np.array(value + (index - 1) * (name == "done")) for name, value in begun.items()}
+        values = {name: np.array(value + (index - 1) * (name in counters)) for name, value in begun.items()}
         writer.begin(index)
         held = tuple(HeldVariable(name, 0, "copies", (writer.put(value),)) for name, value in values.items())
         writer.publish(StepEvidence(index, held))
         writer.close()
 
 
+@pytest.mark.parametrize(("iterations", "saves"), [(0, 1), (5, 1), (5, 0), (0, 0)])
+def test_a_restart_that_has_lost_its_optimizer(tmp_path: Path, iterations: int, saves: int) -> None:
+    """Another counter of its own says how far it has come, of a step whose state nobody has; a checkpoint has one, too.
+
+    What begins as at first is said only where a counter of steps does, since a program may set a number to zero.
+    """
+    first = {"done": 0, "iterations": 0, "slot": 0.0, "kernel": 0.5}
+    counters = ("done", "iterations", "slot", "kernel")
+    _start(tmp_path, first, (10, 10), (20, 20), (30, 30), counters=counters)
+    begun = {"done": 5, "iterations": iterations, "slot": 0.0, "kernel": 7.0}
+    _start(tmp_path, begun | ({"save_counter": 1} if saves else {}), (60, 60), counters=counters)
+    before, after = trainings(tmp_path)
+    lost = [] if iterations else ["iterations", "slot"]
+    assert [each.variable for each in resumed_apart([before], after)] == lost
+
+
+def test_a_step_that_begins_with_nan_is_known(tmp_path: Path) -> None:
+    """Infinity may be the best loss until then."""
+    _start(tmp_path, {"best": math.inf, "w": math.nan})
+    _start(tmp_path, {"best": math.inf, "w": 1.0})
+    broken, whole = trainings(tmp_path)
+    assert begun_with_nan(broken, 1) == "w holds nan when the step begins"
+    assert begun_with_nan(whole, 1) is None
+
+
 @pytest.mark.parametrize("wrong", [0, 1])
-def test_copies_are_held_against_what_both_had(tmp_path: Path, wrong: int) -> None:
+@pytest.mark.parametrize("far", [-0.5, math.nan, math.inf])
+def test_copies_are_held_against_what_both_had(tmp_path: Path, wrong: int, far: float) -> None:
     """Not against a step that began with different copies, of which the first may be the wrong one."""
     writer = StepFileWriter(print)
     writer.folder, writer.room = opened(tmp_path, _job()), 1 << 20
-    for index, right, other in ((1, 0.5, 0.5), (3, 0.501, -0.5), (6, 0.52, -0.5)):
+    for index, right, other in ((1, 0.5, 0.5), (3, 0.501, far), (6, 0.52, far)):
         writer.begin(index)
         copies = tuple(writer.put(np.array(each)) for each in ((right, other) if wrong else (other, right)))
         writer.publish(StepEvidence(index, (HeldVariable("w", 0, "own", copies),)))

@@ -35,6 +35,10 @@ _MOVED = {
     "sum in a function": ("sums", 8),
     "strategy.reduce": ("reductions", 2),
     "all_reduce": ("reductions", 2),
+    "all_reduce of a strategy with one replica": ("reductions", 2),
+    "all_reduce of a worker": ("reductions", 2),
+    "a gradient that is cast to float16": ("gradient_casts", 2 * 2**13),
+    "a quotient of a gradient that is cast to float16": ("gradient_casts", 2 * 2**13),
     "float64 to float32": ("casts", 4),
     "a mean's gradient cast to float16": ("casts", 2 * 2**13),
     "a gradient that leaves float16": ("casts", 4 * 2**13),
@@ -49,7 +53,7 @@ def _probe() -> dict[str, dict[str, Any]]:
 
     # Each with the seams that it is about.
     parts: dict[Callable[..., None], tuple[str, ...]] = {
-        _inside: ("variables", "gradients", "arrays", "sums", "reductions", "casts"),
+        _inside: ("variables", "gradients", "gradient_casts", "arrays", "sums", "reductions", "casts"),
         _data: ("datasets",),
         _keras: ("datasets",),
         _out: (),
@@ -90,12 +94,9 @@ def _inside(found: dict[str, Any], silent: Callable[[], Any]) -> None:
         return context.all_reduce("SUM", rows)
 
     variable = tf.Variable(_ROWS)
-    with tf.GradientTape() as tape:
-        tape.watch(rows)
-        product = rows * tf.constant(_ROWS[::-1])
     moved = {
         "variable": variable,
-        "gradient": tape.gradient(product, rows),
+        "gradient": _gradient(rows),
         "tf.constant": tf.constant(array),
         "argument of a function": tf.function(lambda given: given)(array),
         "operand": tf.negative(array),
@@ -106,6 +107,12 @@ def _inside(found: dict[str, Any], silent: Callable[[], Any]) -> None:
         "sum in a function": tf.function(lambda given: tf.reduce_sum(tf.abs(given), 0))(rows),
         "strategy.reduce": strategy.reduce("SUM", rows, axis=None),
         "all_reduce": strategy.run(all_reduced),
+        "all_reduce of a strategy with one replica": tf.distribute.MirroredStrategy(["CPU:0"]).run(all_reduced),
+        "all_reduce of a worker": tf.distribute.MultiWorkerMirroredStrategy().run(all_reduced),
+        "a gradient that is cast to float16": tf.cast(_gradient(rows), tf.float16),
+        "a quotient of a gradient that is cast to float16": tf.function(
+            lambda given: tf.cast(_gradient(given) / 3.0, tf.float16)
+        )(rows),
         "float64 to float32": tf.cast(tf.constant(_ROWS, tf.float64) / 3, tf.float32),
         "a mean's gradient cast to float16": _behind_casts(rows, 1.0)[0][0],
         "a gradient that leaves float16": _behind_casts(tf.reshape(rows, [-1]), tf.range(1.0, 13.0)[: tf.size(rows)])[
@@ -131,6 +138,15 @@ def _inside(found: dict[str, Any], silent: Callable[[], Any]) -> None:
     tape.gradient(behind, rows)
     with silent():
         found.update({name: each.numpy() for name, each in (moved | still).items()})
+
+
+def _gradient(rows: Any) -> Any:
+    import tensorflow as tf
+
+    with tf.GradientTape() as tape:
+        tape.watch(rows)
+        product = rows * tf.constant(_ROWS[::-1])
+    return tape.gradient(product, rows)
 
 
 def _behind_casts(rows: Any, weights: Any) -> Any:
@@ -270,10 +286,10 @@ def test_a_seam_moves_what_it_is_for(seen: Seen, name: str) -> None:
     """Every element moves, by no more than the amount, and the other way in the opposite run; whole numbers stay."""
     seam, amount = _MOVED[name]
     plain, plus, minus = (np.asarray(seen[run][name], np.float64) for run in ("plain", "plus", "minus"))
-    always = seam in ("variables", "gradients") or name.startswith("whole")
+    always = seam in ("variables", "gradients", "gradient_casts") or name.startswith("whole")
     moves = np.isfinite(plain) if always else plain != np.round(plain)
     np.testing.assert_array_equal(plus[~moves], plain[~moves])
-    size = np.abs(plain).max() * 2 if seam in ("gradients", "sums") else np.abs(plain)
+    size = np.abs(plain).max() * 2 if seam in ("gradients", "gradient_casts", "sums") else np.abs(plain)
     assert np.all(np.abs(plus - plain) <= (amount + 1) * _EPS * size)
     signs = np.sign(plus - plain)[moves]
     assert np.all(signs != 0)

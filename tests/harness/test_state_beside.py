@@ -23,13 +23,15 @@ def test_an_average_or_a_count_that_counts_replicas_is_found(where: str, reports
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("kind", ["own", "shared", "normal"])
+@pytest.mark.parametrize("kind", ["own", "early", "shared", "normal", "batch"])
 def test_a_state_of_its_own_that_a_replica_trains_from_is_a_finding(kind: str) -> None:
-    """One that nothing is trained from is none."""
+    """Also if the batch is in it first, so that the first step is another one. What nothing is trained from is none."""
     verdict = verify(centred(kind), "mirrored-2", explain=False, prove=False)
-    assert verdict.outcome == ("inconsistent" if kind == "own" else "consistent"), str(verdict)
+    trains = kind in ("own", "early")
+    assert verdict.outcome == ("inconsistent" if trains else "consistent"), str(verdict)
     said = "each replica has its own 'centre', and later steps train from that"
-    assert (said in " ".join(str(verdict).split())) == (kind == "own")
+    assert (said in " ".join(str(verdict).split())) == trains
+    assert ("own" in [each.code for each in verdict.conditions]) == (kind == "batch")
 
 
 @pytest.mark.full

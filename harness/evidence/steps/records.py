@@ -79,7 +79,8 @@ class StepEvidence(msgspec.Struct, frozen=True):
     something of its own. `evaluations` are the calls after it that ran replicas and took no gradients, each by what
     passed in it. `worker` is the number of the worker that did it for a coordinator; None of any other step. Of a step
     that was taken out of a longer training, `original` is its number there, and `seen` is the frame of what was seen
-    of it.
+    of it. `function` tells what was called from the program's other functions, and `numbers` are the arguments of that
+    which are single numbers, by their places among its leaves.
     """
 
     index: int
@@ -95,3 +96,5 @@ class StepEvidence(msgspec.Struct, frozen=True):
     original: int | None = None
     seen: bytes = b""
     by_hand: bool = False
+    function: str = ""
+    numbers: tuple[tuple[int, float | int | bool], ...] = ()

@@ -53,6 +53,8 @@ class RunStep:
         trained: as of `StepEvidence`.
         worker: as of `StepEvidence`.
         original: as of `StepEvidence`.
+        function: as of `StepEvidence`.
+        numbers: as of `StepEvidence`, of the first task.
         held: what each variable held when it began.
         reports: how often the program has reported since it began, in all tasks.
         recalled: how often what passed a place has been asked for, by the number of the replica.
@@ -66,6 +68,8 @@ class RunStep:
         self.trained = all(step.trained for _, step in found)
         self.worker = found[0][1].worker if found else None
         self.original = found[0][1].original if found else None
+        self.function = found[0][1].function if found else ""
+        self.numbers = found[0][1].numbers if found else ()
         self.held = [(reader, each) for reader, step in found for each in step.before]
         self.reports = min((len(step.reported) for _, step in found), default=0)
         self.recalled: Counter[tuple[StepPlace, int]] = Counter()

@@ -17,6 +17,7 @@ class Standing(msgspec.Struct, frozen=True):
             only what the first replica had.
         averages: whether several are told that there is one, and what they add up is a mean. Else each stands for its
             own of the run's, and computes as that did.
+        common: whether several begin with the same where each of the run's had a state of its own: with its mean.
         ranks: whether an order that replicas draw gives each of their rows a rank among those of all, as a program
             means it that takes the first half of an order. Else the order is one of rows, each replica's after those
             before it.
@@ -29,6 +30,7 @@ class Standing(msgspec.Struct, frozen=True):
     replicas: int = 1
     repeats: bool = True
     averages: bool = True
+    common: bool = False
     ranks: bool = False
     own: Literal["", "sum", "first"] = ""
     copies: int = 1

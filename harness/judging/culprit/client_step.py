@@ -55,6 +55,11 @@ class ClientStep:
         """The operation that gave a tensor."""
         return self._producers.get(tensor)
 
+    def is_changed_before(self, read: Op) -> bool:
+        """Whether an operation of the step changes a variable that another one reads afterwards."""
+        earlier = (op for op in self.by_number.values() if op.number < read.number)
+        return any(assigns(op) and op.variable == read.variable for op in earlier)
+
     def taken(self, tensor: int) -> list[TensorValue]:
         """What a tensor held, as often as it was computed."""
         if (op := self._producers.get(tensor)) is not None and op.number in self._unseen:

@@ -261,7 +261,8 @@ def _begins_scaled(scene: _Scene) -> str | None:
 def _begins_wrong(scene: _Scene) -> str | None:
     if scene.op.type != "ReadVariableOp":
         return None
-    return f"variable {scene.op.variable!r} begins with another value than in the reference"
+    begins = "is read" if any(side.is_changed_before(scene.op) for side in scene.aligned.sides) else "begins"
+    return f"variable {scene.op.variable!r} {begins} with another value than in the reference"
 
 
 def _other_number(scene: _Scene) -> str | None:

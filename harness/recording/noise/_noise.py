@@ -29,6 +29,7 @@ from harness.recording.noise import (
     arrays,
     casts,
     datasets,
+    gradient_casts,
     gradients,
     halves,
     reductions,
@@ -43,6 +44,7 @@ from harness.recording.tensors import tensor_of
 SEAMS: tuple[ModuleType, ...] = (
     variables,
     gradients,
+    gradient_casts,
     datasets,
     arrays,
     sums,

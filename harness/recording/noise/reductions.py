@@ -1,8 +1,9 @@
 """What replicas reduce: each floating element by 2 eps of itself.
 
-Under the default strategy there is one replica and nothing to add up, so that a reduction changes no bit. It is exactly
-there that a distributed run sums in another order. All ways lead to one function: `strategy.reduce`,
-`ReplicaContext.all_reduce`, `extended.reduce_to` and `extended.batch_reduce_to`.
+A reference has one replica and nothing to add up, so that a reduction changes no bit: neither under the default
+strategy nor, in a script, under the strategy that it builds. It is exactly there that a distributed run sums in another
+order. All ways lead to one function of a strategy: `strategy.reduce`, `ReplicaContext.all_reduce`,
+`extended.reduce_to` and `extended.batch_reduce_to`.
 """
 
 from __future__ import annotations
@@ -21,19 +22,31 @@ the same size would cancel in half of the elements."""
 
 @contextlib.contextmanager
 def active(source: NoiseSource) -> Iterator[None]:
-    """Perturb what is reduced over the replicas of the default strategy in this context."""
-    from tensorflow.python.distribute import distribute_lib
+    """Perturb what is reduced over replicas in this context."""
+    from tensorflow.python.distribute import collective_all_reduce_strategy as collective
+    from tensorflow.python.distribute import distribute_lib, mirrored_strategy, parameter_server_strategy
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
-        def reduce_to(extended: Any, reduce_op: Any, value: Any, *args: Any, **options: Any) -> Any:
-            found = original(extended, reduce_op, value, *args, **options)
+        def reduce(extended: Any, *args: Any, **options: Any) -> Any:
             if source.is_silent:
-                return found
+                return original(extended, *args, **options)
+            with source.silent():  # one may call another
+                found = original(extended, *args, **options)
             return _perturbed(source, found)
 
-        return reduce_to
+        return reduce
 
-    with patched(distribute_lib._DefaultDistributionExtended, "_reduce_to", around):  # noqa: SLF001 - see above
+    mirrored, stored = mirrored_strategy.MirroredExtended, parameter_server_strategy.ParameterServerStrategyExtended
+    seams = {
+        distribute_lib._DefaultDistributionExtended: ("_reduce_to",),  # noqa: SLF001 - see above
+        mirrored: ("_reduce_to", "_batch_reduce_to", "_replica_ctx_all_reduce"),
+        collective.CollectiveAllReduceExtended: ("_reduce_to", "_replica_ctx_all_reduce"),
+        stored: ("_reduce_to", "_batch_reduce_to"),
+    }
+    with contextlib.ExitStack() as stack:
+        for kind, names in seams.items():
+            for name in names:
+                stack.enter_context(patched(kind, name, around))
         yield
 
 

@@ -48,7 +48,7 @@ class RunEvidenceWriter:
         at_once: whether a step is published as soon as its call has ended, since the process may be killed then.
     """
 
-    follows = waits = False
+    follows = waits = are_single = False
     seeds_beside = 0
 
     def __init__(self, writer: Writer, replicas: Sequence[int], deliver: Deliver, *, at_once: bool = False) -> None:
@@ -86,6 +86,9 @@ class RunEvidenceWriter:
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
         self._before = self._held(variables)
+
+    def called(self, function: str, arguments: Sequence[Any]) -> None:
+        """Not asked."""
 
     def report(self, variables: Variables) -> None:
         """Keep what the variables hold, and publish the step: the process may be killed right after this."""

@@ -8,9 +8,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from harness.evidence.arrays import wide
 from harness.evidence.counters import GivenSeen
 from harness.evidence.steps import (
     FOR_ALL,
@@ -26,9 +25,11 @@ from harness.evidence.steps import (
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
+from harness.recording.steps.call_numbers import with_numbers
 from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_each, in_turn, is_alike
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
+from harness.recording.steps.followed_state import FollowedState
 from harness.recording.steps.protocol import ReplicaDraw, Variables
 from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
@@ -41,11 +42,9 @@ from harness.recording.steps.row_joins import (
     sizes_of,
 )
 from harness.recording.steps.row_parts import numbers_of_rows
-from harness.recording.steps.state import copies_of, held_by, set_to
 from harness.recording.watch.places import BY_PYTHON, Places
 
-if TYPE_CHECKING:
-    import numpy as np
+_OTHER_CALL = "the run called another function of the script in this step than the judge does"
 
 
 class Follower:
@@ -71,10 +70,13 @@ class Follower:
         self._counts = ReplicaCounts(standing.replicas)
         self._evidence = evidence
         self.waits = evidence.live is not None
+        self.are_single = not self.waits and evidence.step(1).original is not None
         self._noise = noise
         self._silent = silent
+        self._state = FollowedState(noise, silent)
         self._lock = threading.Lock()
         self._index = 0
+        self._called = ""
         self._step: RunStep | None = None
         self._pending: Variables | None = None
         self._assumed: list[tuple[Callable[[RunStep], Any], Any]] = []
@@ -84,7 +86,6 @@ class Follower:
         self._evaluated: RunStep | None = None
         self._apart_evaluated: dict[str, None] = {}
         self._own: dict[str, None] = {}
-        self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
         self._ids = ExampleIds()
         self._examples: GivenSeen | None = None
         self._all_examples = ExampleRows()
@@ -118,6 +119,12 @@ class Follower:
         if self._step is None and live is not None and not self._evidence.is_settled(1):
             return int(self._assume(lambda step: step.local_replicas, live.local_replicas)) - 1
         return (self._step or self._evidence.step(1)).local_replicas - 1
+
+    def called(self, function: str, arguments: Sequence[Any]) -> Sequence[Any] | None:
+        """The numbers that the run's call had, if it is the same function."""
+        following = self._evidence.step(self._index + 1)
+        self._called = function
+        return with_numbers(arguments, following.numbers) if function == following.function else None
 
     @property
     def begins_part(self) -> bool:
@@ -185,32 +192,17 @@ class Follower:
             by_name.setdefault((each.name, each.number), []).append((reader, each))
         with self._silent():
             for variable, values in self._counts.set_to(variables, by_name):
-                self._begin_with(variable, values)
-
-    def _begin_with(self, variable: Any, values: list[np.ndarray[Any, Any]]) -> None:
-        """Set a variable, with noise to what the step shows as it is computed; see `_take_back`."""
-        if self._noise is not None:
-            noisy = list(map(self._noise.of_state, values))
-            if any(one is not other for one, other in zip(values, noisy, strict=True)):
-                self._moved.append((variable, [wide(b) - wide(a) for a, b in zip(values, noisy, strict=True)]))
-            values = noisy
-        set_to(variable, values)
-
-    def _take_back(self) -> None:
-        """Take the noise off that variables began with: what is judged is what the step has done to them."""
-        with self._silent():
-            for variable, moved in self._moved:
-                held = held_by(variable, [copy.numpy() for copy in copies_of(variable)])
-                every = moved * len(held) if len(moved) == 1 else moved
-                set_to(variable, [(wide(a) - b).astype(a.dtype) for a, b in zip(held, every, strict=False)])
-        self._moved.clear()
+                self._state.begin(variable, values)
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
         """What passes from now on belongs to no step."""
         self.computes()
-        self._step = None
-        if self._moved:
-            self._take_back()
+        step, self._step = self._step, None
+        if step is not None and step.original is not None and step.function not in ("", self._called):
+            self._apart[_OTHER_CALL] = None
+        self._state.end()
+        if self._standing.common:
+            self._state.share(variables())
 
     def trained(self) -> None:
         """Nothing is left to do."""

@@ -59,10 +59,23 @@ class Steps(Protocol):
     Attributes:
         follows: whether this process follows a run, so that nothing may be left out; else it must not be disturbed.
         waits: whether the run that it follows goes on, so that a step may begin before its evidence is there.
+        are_single: whether they are taken out of a longer training: what the program does in between is not judged.
     """
 
     follows: bool
     waits: bool
+    are_single: bool
+
+    def called(self, function: str, arguments: Sequence[Any]) -> Sequence[Any] | None:
+        """A call is about to be made that may be a single step.
+
+        Args:
+            function: tells it from others of the program.
+            arguments: the leaves of what it is given.
+
+        Returns:
+            What it is to be given in their place; None where they stay.
+        """
 
     def wants(self, number: int) -> bool:
         """Whether numbers of a step are wanted, which is known by its own number, from 1."""

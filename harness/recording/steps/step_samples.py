@@ -15,6 +15,7 @@ import msgspec
 from harness.evidence.digests import EXAMPLES, Digest, DigestWriter
 from harness.evidence.steps import StepEvidence, StepFileWriter
 from harness.evidence.trace import Seen
+from harness.recording.steps.call_numbers import Numbers, numbers_of
 from harness.recording.steps.digest_operations import DigestOperations, digest_of_examples
 from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
 from harness.recording.steps.protocol import Variables
@@ -39,6 +40,8 @@ class SampleWriter(RunEvidenceWriter):
         deliver_digests: hands over those of what each local replica is given, at every step, if they can be made.
     """
 
+    are_single = True
+
     def __init__(
         self,
         every: int,
@@ -53,6 +56,8 @@ class SampleWriter(RunEvidenceWriter):
         self._loose = writer
         self._note = note
         self._seen: Seen | None = None
+        self._called: tuple[str, Numbers] = ("", ())
+        self._began: tuple[str, Numbers] = self._called
         self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
         self._given: DigestWriter | None = None
@@ -71,6 +76,10 @@ class SampleWriter(RunEvidenceWriter):
         """See above."""
         return self._loose.folder is not None and (number == 1 or number % self._every == 0)
 
+    def called(self, function: str, arguments: Sequence[Any]) -> None:
+        """Keep the numbers of a call that may be the next step."""
+        self._called = function, numbers_of(arguments) if self.wants(self._index + 1) else ()
+
     def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
         """Publish the step before, if it was one of them, and begin with what the variables hold if this is."""
         number = self._index + 1
@@ -79,6 +88,7 @@ class SampleWriter(RunEvidenceWriter):
             self._note("steps are left out while the one before is still being written")
         self._digest()
         super().begin(variables if wanted else (), eager, worker, traced=traced)
+        self._began = self._called
         self._seen = None
         if not wanted:
             self._open = self._pending = False
@@ -92,7 +102,9 @@ class SampleWriter(RunEvidenceWriter):
     def given(self, run: int, leaves: Mapping[int, Sequence[Sequence[Any]]]) -> None:
         """Keep what each replica was given if the step is left, and digest it at every step."""
         super().given(run, leaves)
-        by_replica = [list(itertools.chain(*leaf)) for leaf in zip(*leaves.values(), strict=False)]
+        local = max(map(len, leaves.values()), default=0)  # what is one for all replicas is no share of a batch
+        shares = [leaf for leaf in leaves.values() if len(leaf) == local]
+        by_replica = [list(itertools.chain(*leaf)) for leaf in zip(*shares, strict=True)]
         self._deliver_digests(lambda: list(map(digest_of_examples, by_replica)))
 
     def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
@@ -144,7 +156,8 @@ class SampleWriter(RunEvidenceWriter):
             super()._publish()
 
     def _evidence(self) -> StepEvidence:
-        return msgspec.structs.replace(super()._evidence(), seen=msgspec.msgpack.encode(self._seen))
+        told: dict[str, Any] = {"function": self._began[0], "numbers": self._began[1]}
+        return msgspec.structs.replace(super()._evidence(), seen=msgspec.msgpack.encode(self._seen), **told)
 
 
 def _joined(digests: Sequence[int]) -> int:

@@ -258,6 +258,11 @@ class Registry:
             return False
         return self._is_judged(entry, whole) or any(entry is each for each, _ in self._on_read)
 
+    def is_own(self, variable: Any) -> bool:
+        """Whether a variable that is assigned, or a copy of one, is a number of the program's own, and no count."""
+        entry = None if self.is_making else self.entry(variable)
+        return entry is not None and entry.owner == PROGRAM and bool(variable.dtype.is_floating)
+
     def judged(self) -> list[tuple[VariableEntry, Any]]:
         """Those that are judged and still there."""
         if self._judged is None:

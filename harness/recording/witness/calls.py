@@ -49,11 +49,9 @@ def active(gathered: WitnessState) -> Iterator[None]:
             function = (args[0] if args else options.get("fn")) if runs else called
             function = _same(function)
             is_function = isinstance(function, polymorphic_function.Function)
-            functions = gathered.functions
-            kinds = (functions.training, functions.by_hand, functions.evaluating)
-            known, by_hand, evaluates = (is_function and function in kind for kind in kinds)
-            known |= function in functions.eager
-            with gathered.call(known=known, by_hand=by_hand, evaluates=evaluates, runs=runs) as was_step:
+            args, options = _with_numbers(gathered, function, args, options)
+            known = gathered.functions.call(function, is_traced=is_function)
+            with gathered.call(known, runs=runs) as was_step:
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
@@ -65,7 +63,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
                         gathered.remember(function)
                     elif was_step():
                         with contextlib.suppress(TypeError):  # what cannot be referred to is no function
-                            functions.eager.add(function)
+                            gathered.functions.eager.add(function)
             if was_step():
                 _see_result(gathered, function, result)
             if gathered.tapes and gathered.was_evaluation and (name := _name_of(function)) is not None:
@@ -109,6 +107,34 @@ def _same(function: Any) -> Any:
         function = function.func
     function = getattr(function, "__func__", function)
     return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
+
+
+def _with_numbers(
+    gathered: WitnessState, function: Any, args: tuple[Any, ...], options: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """The arguments of a call, in which a single step has the numbers that the run's had."""
+    import tensorflow as tf
+
+    if gathered.steps is None or not gathered.steps.are_single:
+        return args, options
+    with gathered.looking("the arguments of a call"):
+        given = gathered.steps.called(_identity(function), tf.nest.flatten((args, options)))
+        if given is not None:
+            args, options = tf.nest.pack_sequence_as((args, options), given)
+    return args, options
+
+
+def _identity(function: Any) -> str:
+    """What tells a function of a program from its others, in every process that runs the same files."""
+    from tensorflow.python.util import tf_decorator
+
+    code = function if inspect.iscode(function) else None
+    if code is None:
+        _, inner = tf_decorator.unwrap(getattr(function, "python_function", function))
+        code = getattr(getattr(inner, "func", inner), "__code__", None)
+    if code is None:
+        return type(function).__name__
+    return f"{place(Path(code.co_filename).name, code.co_firstlineno)} {code.co_name}"
 
 
 def _see_result(gathered: WitnessState, function: Any, result: Any) -> None:

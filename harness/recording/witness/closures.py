@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.witness._known_functions import KnownCall
 from harness.recording.witness.protocol import WitnessState
 
 AROUND = True
@@ -33,7 +34,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
             gathered.worker = worker
             try:
                 functions = gathered.functions
-                with gathered.call(known=fn in functions.training, by_hand=fn in functions.by_hand):
+                with gathered.call(KnownCall(fn in functions.training, fn in functions.by_hand)):
                     result = original(coordinator, fn, args, kwargs)
                     if gathered.files is not None:
                         with gathered.looking("what closures hand over"):

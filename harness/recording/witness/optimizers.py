@@ -26,6 +26,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
                 if owner_of() == "an optimizer":  # metrics do the same when they are reset
                     gathered.registry.train(variable)
                     gathered.updates()
+                    gathered.changes()
             return original(extended, variable, *args, **options)
 
         return update

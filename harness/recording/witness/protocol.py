@@ -14,7 +14,7 @@ from harness.recording.closure_files import Files
 from harness.recording.reader import Reader
 from harness.recording.witness._call_results import ends_data, said_of
 from harness.recording.witness._graph_values import ValueBatch, emit
-from harness.recording.witness._known_functions import KnownFunctions
+from harness.recording.witness._known_functions import KnownCall, KnownFunctions
 from harness.recording.witness._notes import ProgramNotes
 from harness.recording.witness._origins import ComputedValues
 from harness.recording.witness._registry import Registry
@@ -125,7 +125,7 @@ class WitnessState(Sight):
         self._sites = itertools.count()
         self._lock = threading.Lock()
         self._depth = 0
-        self._trained = False
+        self._trained = self._changes = False
         self._batch: ValueBatch | None = None
         self._waiting = ValueBuffer()
         self.switch = Switch()
@@ -187,8 +187,6 @@ class WitnessState(Sight):
         with self._lock:
             self._events.append(event)
 
-    # ------------------------------------------------------------------ steps
-
     @property
     def is_outermost(self) -> bool:
         """Whether the program itself is about to call something that may be a step, and not something that it called.
@@ -232,12 +230,18 @@ class WitnessState(Sight):
             self._trained = True
         self.tapes += 1
 
+    def changes(self) -> None:
+        """In what is being called a variable gets a value that is trained, or another number of the program's own."""
+        self._changes |= self._depth > 0 and not self.threads.is_aside
+
     def assigns(self, variable: Any) -> None:
         """A variable gets a value: in a program that has taken no gradients a call that ran replicas is a step by that.
 
         The program may assign what they have computed in that call, or after it. Who keeps evidence has begun with the
         step when replicas were run.
         """
+        if self.registry.is_own(variable):
+            self.changes()
         if not self.is_by_hand or self.threads.is_aside or not self.registry.is_state(variable):
             return
         if self._depth:
@@ -306,15 +310,11 @@ class WitnessState(Sight):
         return self.looking("the evidence of a step")
 
     @contextlib.contextmanager
-    def call(
-        self, known: bool, *, by_hand: bool = False, evaluates: bool = False, runs: bool = False
-    ) -> Iterator[Callable[[], bool]]:
-        """Around an outermost call; `known` says that the same one was a step before.
+    def call(self, known: KnownCall, *, runs: bool = False) -> Iterator[Callable[[], bool]]:
+        """Around an outermost call.
 
         Args:
-            known: see above.
-            by_hand: whether the same one was a step before of a program that takes no gradients.
-            evaluates: whether the same one ran replicas before and took no gradients.
+            known: of it.
             runs: whether it is `Strategy.run` itself that is called, eagerly.
 
         Yields:
@@ -326,14 +326,14 @@ class WitnessState(Sight):
         self._eager_runs += runs
         self._eager = self._eager_runs if runs else None
         trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
-        known |= trains is True
+        is_step = known.trains or trains is True
         self._entered, self._ended = False, None
-        if known:
+        if is_step:
             self._begin()
-        elif (by_hand or trains is False) and not self.tapes and self.steps is not None:
+        elif (known.by_hand or trains is False) and not self.tapes and self.steps is not None:
             self._begins_by_hand()
-        self._trained, self._depth, done, self._ran = known, 1, False, evaluates
-        open_ = self.steps is not None and bool(self.tapes) and not (known or self._entered)
+        self._trained, self._changes, self._ran, self._depth, done = is_step, known.changes, known.evaluates, 1, False
+        open_ = self.steps is not None and bool(self.tapes) and not (is_step or self._entered)
         if open_ and self.steps is not None:
             self.steps.begin_evaluation()
         begin = stamp()
@@ -360,24 +360,28 @@ class WitnessState(Sight):
             self.passed = events
             if done and self._trained:
                 self._makes(events, span)
+                if self._changes and self.steps is not None and self.steps.are_single:
+                    self.look()
             elif done and self._entered:
                 self._ended = events, span
 
     @contextlib.contextmanager
     def tracing(self, function: Any) -> Iterator[None]:
         """Around what has a function traced that is not called: its first call runs no Python, and may be a step."""
-        before = self._trained, self._entered, self._ran
-        self._trained = self._entered = self._ran = False
+        before = self._trained, self._entered, self._ran, self._changes
+        self._trained = self._entered = self._ran = self._changes = False
         self._depth, self._traces = 1, True
         try:
             yield
             self.remember(function)
         finally:
             self._depth, self._traces = 0, False
-            self._trained, self._entered, self._ran = before
+            self._trained, self._entered, self._ran, self._changes = before
 
     def remember(self, function: Any) -> None:
         """Keep what a function is that was traced, or called, just now."""
+        if self._changes:
+            self.functions.changing.add(function)
         if self._trained:
             self.functions.training.add(function)
         elif self._entered:
@@ -417,8 +421,6 @@ class WitnessState(Sight):
             self.written(step, last)
             self.number += 1
             self.switch.turn(on=self.in_full)
-
-    # ------------------------------------------------------------------ values
 
     @property
     def files(self) -> Files | None:

@@ -1,0 +1,90 @@
+"""What a program does between its steps, and the numbers that it gives to them, belong to a watched training."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness._called import lockstep
+
+_SCRIPT = """import sys
+
+import numpy as np
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    w = tf.Variable([1.0, 2.0, 3.0])
+    rate = tf.Variable(0.1, trainable=False)
+
+
+def one(x, weight, floor, scale, wrong):
+    replica = tf.distribute.get_replica_context()
+    with tf.GradientTape() as tape:
+        loss = weight * scale * tf.reduce_sum(tf.maximum(tf.linalg.matvec(x, w) - 1.0, floor) ** 2) / 8
+    gradient = tape.gradient(loss, w)
+    if wrong:
+        gradient *= 1.0 + 0.5 * tf.cast(replica.replica_id_in_sync_group, tf.float32)
+    w.assign_sub(rate * replica.all_reduce("SUM", gradient))
+
+
+@tf.function
+def step(x, weight, floor, scale, wrong):
+    strategy.run(one, args=(x, weight, floor, scale, wrong))
+
+
+@tf.function
+def other(x):
+    strategy.run(one, args=(x, 0.5, -1.0, 1.0, False))
+
+
+rows = np.random.default_rng(1).normal(size=(8 * 12, 3)).astype("f4")
+data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
+for number, x in enumerate(data, 1):
+    if "alternate" in sys.argv and number % 2 == 0:
+        other(x)
+    else:
+        weight = tf.constant(min(1.0, number / 10))
+        step(x, weight, np.float32(-number), 1.0 - number / 20, "wrong" in sys.argv and number > 6)
+    rate.assign(0.1 * 0.9**number)
+"""
+
+
+def _judged(*args: str) -> dict[int, tuple[str, str | None]]:
+    """By step the outcome, and what is told of replicas that are wrong."""
+    Path("train.py").write_text(_SCRIPT)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py", *args)
+    subprocess.run(watch, check=True, timeout=300)
+    said = lockstep("judge", "left", "--json", code=1 if "wrong" in args else 0).stdout
+    return {step["step"]: (step["outcome"], step.get("again")) for step in map(json.loads, said.splitlines())}
+
+
+def test_what_python_computes_from_the_number_of_a_step_accuses_nobody(here: Path) -> None:
+    """A rate that is set after each step, and arguments that are a tensor, numbers of NumPy, and one of Python."""
+    assert _judged() == dict.fromkeys((1, 4, 8, 12), ("consistent", None))
+
+
+@pytest.mark.full
+def test_a_mistake_that_an_argument_begins_is_found_and_made_again(here: Path) -> None:
+    """From step 7 on one replica's gradient is another."""
+    right, wrong = ("consistent", None), ("inconsistent", "persistent")
+    assert _judged("wrong") == {1: right, 4: right, 8: wrong, 12: wrong}
+
+
+@pytest.mark.full
+def test_a_step_is_judged_by_the_function_that_it_was(here: Path) -> None:
+    """Where the judge comes to another one, it does not judge."""
+    found = _judged("alternate")
+    assert {step: outcome for step, (outcome, _) in found.items()} == {
+        1: "consistent",
+        4: "consistent",
+        8: "abstained",
+        12: "consistent",
+    }
