@@ -46,18 +46,15 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM, model: Any =
         return
     from harness.recording.deposit import EvidenceDeposit
 
-    class Deposit(EvidenceDeposit):
-        any_built = False
-
-        def built(self, strategy: Any) -> None:
-            self.any_built = True
-            super().built(strategy)
-
-    depositing = Deposit(every, folder, size)
+    depositing = EvidenceDeposit(every, folder, size)
     try:
         with depositing.active(model):
             yield
         depositing.end()
+    except SystemExit as error:
+        if not error.code:  # so a script may come to its end
+            depositing.end()
+        raise
     finally:
         if not depositing.any_built:
             _say(f"no strategy of tf.distribute was built here, so nothing is left in {folder}")

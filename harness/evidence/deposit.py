@@ -3,7 +3,9 @@
     DIR/worker-0.0/job.json                 what the first process of a task is and runs
     DIR/worker-0.0/1.step, 500.step, ...    the steps that it has left
     DIR/worker-0.0/ended                    that it has come to its end
+    DIR/worker-0.0/digests, given           what tells of each step whether copies agree, and batches come again
     DIR/judged.jsonl                        what was found, a line a step
+    DIR/judge.lock                          is locked while a judge is at work
 
 Each process has a folder of its own. A task that is started again has a new one, whose number is the next.
 """

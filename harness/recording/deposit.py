@@ -49,6 +49,9 @@ class EvidenceDeposit:
         every: of each step whose number can be divided by this, and of the first.
         out: the deposit; it is made when the strategy is built.
         room: bytes that all tasks together may take.
+
+    Attributes:
+        any_built: whether the program has built a strategy.
     """
 
     def __init__(self, every: int, out: Path, room: int) -> None:
@@ -61,6 +64,7 @@ class EvidenceDeposit:
         note, writer = self._note, StepFileWriter(self._note)
         self._leaving = self._witness.leave(lambda *deliver: SampleWriter(every, writer, note, *deliver))
         self._folder: Path | None = None
+        self.any_built = False
 
     @contextlib.contextmanager
     def active(self, model: Any = None) -> Iterator[None]:
@@ -77,6 +81,7 @@ class EvidenceDeposit:
 
     def built(self, strategy: Any) -> None:
         """Take a strategy of the program's for that of the training."""
+        self.any_built = True
         try:
             if self._folder is None:
                 self._open(strategy)

@@ -11,6 +11,7 @@ from types import ModuleType
 import pytest
 
 from _lockstep import _watching
+from harness.evidence.deposit import trainings
 from simulator import Cluster, Topology
 
 
@@ -51,7 +52,8 @@ def test_what_is_asked_for(watching: ModuleType, value: str, asked: tuple[int | 
     assert watching._asked(value) == asked
 
 
-def _said(folder: str) -> list[str]:
+def _said(folder: str) -> tuple[list[str], list[bool]]:
+    """What is said where a strategy is built or not, and whether trainings have ended that exit with 0 and with 3."""
     import keras
     import tensorflow as tf
 
@@ -72,13 +74,22 @@ def _said(folder: str) -> list[str]:
         found.append(err.getvalue())
     with contextlib.redirect_stderr(io.StringIO()) as err, contextlib.suppress(SystemExit), watch(out=folder):
         raise SystemExit
-    return [*found, err.getvalue()]
+    found.append(err.getvalue())
+    ends = []
+    for code in (0, 3):
+        with contextlib.suppress(SystemExit), watch(out=f"{folder}/{code}"):
+            strategy()
+            raise SystemExit(code)
+        (training,) = trainings(Path(folder, str(code)))
+        ends.append(training.is_over)
+    return found, ends
 
 
 def test_that_no_strategy_was_built_is_said(tmp_path: Path) -> None:
-    """At the end, or at once of a model that has none; also of a script that exits."""
+    """At the end, or at once of a model that has none; also of a script that exits, which has ended if that is well."""
     with Cluster(Topology(devices="cpu:2"), timeout=60) as cluster:
-        without, of_model, with_strategy, exits = cluster.run(_said, str(tmp_path))["local:0"].value
+        (without, of_model, with_strategy, exits), ends = cluster.run(_said, str(tmp_path))["local:0"].value
+    assert ends == [True, False]
     none = f"lockstep watch: no strategy of tf.distribute was built here, so nothing is left in {tmp_path}\n"
     assert (without, exits) == (none, none)
     told = f"the model was built under no strategy of tf.distribute, so nothing is left in {tmp_path}"
