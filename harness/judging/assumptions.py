@@ -388,7 +388,8 @@ def _misled(times: float, *, certain: bool) -> Iterator[str]:
     if certain:
         yield (
             "the run adds up to what the script computes on one device, and its reference does not: it was told "
-            f"another number of replicas than it needs, or divides by the examples of one replica. {_ASSUME}, {_RECORD}"
+            "another number of replicas than it needs, divides by the examples of one replica, or gives all replicas "
+            f"the same ones. {_ASSUME}, {_RECORD}"
         )
     elif times < 1.0:
         yield (
