@@ -215,7 +215,8 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     `tf.distribute.ReduceOp`. `worker` is the one that ran the
     closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
     says why one replica cannot compute the run's step, `draws` what is to be said of its draws, and `given` of its
-    examples. `means` are those of Keras metrics. `by_hand` says that the program had taken no gradients by then.
+    examples. `means` are those of Keras metrics. `by_hand` says that the program had taken no gradients by then. Of a
+    step that is taken out of its training `called` tells which function of the program it was.
     """
 
     index: int
@@ -235,6 +236,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     given: GivenSeen | None = None
     means: tuple[MeanSeen, ...] = ()
     by_hand: bool = False
+    called: str = ""
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True):

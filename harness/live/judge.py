@@ -23,6 +23,7 @@ from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unk
 from harness.evidence.trace import Seen
 from harness.judging.verdict import Verdict
 from harness.live.alone import cannot_note, check_notes, judging_alone
+from harness.live.arrangement import Arrangement, arranged
 from harness.live.composition import compose, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
@@ -65,6 +66,7 @@ class Judge:
         self._command = command
         self._timeout = timeout
         self._file = deposit / JUDGED
+        self._order: dict[int, tuple[str, ...]] = {}
         self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
 
     @contextlib.contextmanager
@@ -216,10 +218,15 @@ class Judge:
         """Judge some steps together; those by themselves with which something is wrong, and the others again."""
         if not steps:
             return
+        chosen = self._arranged(training, steps)
+        if len(chosen.places) < len(steps):
+            yield from self._judge_together(training, list(chosen.places))
+            yield from self._judge_together(training, [step for step in steps if step not in chosen.places])
+            return
         seen: Sequence[Seen] = ()
         began = time.monotonic()
         try:
-            verdict, seen = self._verdict(training, steps)
+            verdict, seen = self._verdict(training, chosen)
         except UsageError:
             raise
         except (Abstained, OSError, ValueError) as error:  # room has ended for it, or its file is damaged
@@ -227,10 +234,13 @@ class Judge:
         except RunFailed as failure:
             why = f"the script fails as its own reference: {str(failure).splitlines()[0]}"
             verdict = Verdict("", training.job.header.strategy, (), abstained=why)
+        if self._learns(training, chosen, seen):
+            yield from self._judge_together(training, steps)
+            return
         if verdict.outcome != "consistent" and len(steps) > 1:
             numbers = {each.step for each in verdict.findings if each.step is not None}
             numbers.update(() if verdict.alone is None else verdict.alone.wrong)
-            wrong = {steps[number - 1] for number in numbers} or set(steps)
+            wrong = {chosen.steps[number - 1] for number in numbers} or set(steps)
             yield from self._judge_together(training, [step for step in steps if step not in wrong])
             for step in sorted(wrong):
                 yield from self._judge_together(training, [step])
@@ -239,17 +249,37 @@ class Judge:
         findings, again = tuple(map(found_by, verdict.findings)), None
         computed = any(each.question == "computation" for each in findings)
         if computed or any(each.law == AGREE for each in findings):
-            told, replicas = self._again(training, steps[0])
-            findings = tuple(self._with_replica(training, steps[0], findings, [*seen[:1], *replicas]))
+            told, replicas = self._again(training, chosen)
+            own = seen[chosen.places[steps[0]] - 1 :][:1]
+            findings = tuple(self._with_replica(training, steps[0], findings, [*own, *replicas]))
             again = told if computed else None
         if computed:
-            findings = (*findings, *self._contributor(training, steps[0]))
+            findings = (*findings, *self._contributor(training, chosen))
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
         apart = {each.index: each.apart for each in seen if each.apart is not None}
-        for index, step in enumerate(steps, 1):
-            outcome = "abstained" if index in apart and not findings else verdict.outcome
-            said, worst = apart.get(index, unknown), verdict.worst_ratio
+        for step in steps:
+            place = chosen.places[step]
+            outcome = "abstained" if place in apart and not findings else verdict.outcome
+            said, worst = apart.get(place, unknown), verdict.worst_ratio
             yield StepJudged(training.number, step, outcome, worst, findings, said, round(seconds, 3), again=again)
+
+    def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
+        """Which of its own steps the script makes of these."""
+        reader = training.readers()[0][1]
+        functions = {}
+        for step in steps:
+            with contextlib.suppress(OSError, ValueError):  # which is said where it is judged
+                functions[step] = getattr(reader.step(step), "function", "")
+        most = self._together(training, steps[0])
+        return arranged(dict.fromkeys(steps, "") | functions, self._order.get(training.number, ())[:most], most)
+
+    def _learns(self, training: Training, chosen: Arrangement, seen: Sequence[Seen]) -> bool:
+        """Whether a step was not the function that it had been, and more is known of which the script calls when."""
+        order = tuple(each.called for each in seen)
+        if chosen.fits(order) or len(order) <= len(self._order.get(training.number, ())):
+            return False
+        self._order[training.number] = order
+        return True
 
     def _whose(self, training: Training, divergence: Divergence) -> str | None:
         """Whose fault it is that copies differ: a step that was judged since may have told, soon after it if at all."""
@@ -260,17 +290,18 @@ class Judge:
         told = (finding for each in since for finding in each.findings if finding.law == AGREE)
         return next((finding.replica for finding in told if finding.replica in names), None)
 
-    def _contributor(self, training: Training, step: int) -> Iterator[StepFinding]:
+    def _contributor(self, training: Training, chosen: Arrangement) -> Iterator[StepFinding]:
         """The replica that has contributed what it should not have, if it is one of several, or that none has."""
+        ((step, place),) = chosen.places.items()
         names = [name for job in training.folders.values() for name in replicas_of(job)]
 
         def should(replica: str) -> Mapping[str, Any]:
             with scratch("judged") as directory:
-                attempt = self._attempt(training, 1, directory)
-                compose(training, [step], directory, only=names.index(replica))
-                told = dataclasses.replace(attempt, program=attempt.program.natively(1))
+                attempt = self._attempt(training, len(chosen.steps), directory)
+                compose(training, chosen.steps, directory, only=names.index(replica))
+                told = dataclasses.replace(attempt, program=attempt.program.natively(len(chosen.steps)))
                 with reference_runs(told.program, directory, told.case.name, told.asked.venue(told.case)) as runs:
-                    (seen,) = runs.plain().trace.clients[0].seen
+                    seen = runs.plain().trace.clients[0].seen[place - 1]
                 return next(iter(contributed([(training.job, seen)]).values()), {})
 
         seen = [(job, seen_of(reader, step)) for job, reader in training.readers()]
@@ -301,26 +332,27 @@ class Judge:
         for each in findings:
             yield msgspec.structs.replace(each, replica=wrong) if each.law == AGREE else each
 
-    def _again(self, training: Training, step: int) -> tuple[str | None, Sequence[Seen]]:
+    def _again(self, training: Training, chosen: Arrangement) -> tuple[str | None, Sequence[Seen]]:
         """What replicas on this machine make of a wrong step, if that is where it ran: the same again, and what."""
         if not all(job.is_here for job in training.folders.values()):
             return None, ()
         with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
-            attempt = self._attempt(training, 1, directory)
-            compose(training, [step], directory)
+            attempt = self._attempt(training, len(chosen.steps), directory)
+            compose(training, chosen.steps, directory)
             verdict, reference = attempt.by_replicas()
+            (place,) = chosen.places.values()
             found = {law.law: law.status for law in verdict.judgements}
             told = {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
-            return told, reference.trace.clients[0].seen[:1]
+            return told, reference.trace.clients[0].seen[place - 1 :][:1]
         return None, ()
 
-    def _verdict(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:
+    def _verdict(self, training: Training, chosen: Arrangement) -> tuple[Verdict, Sequence[Seen]]:
         """As of `_computed`; where that fails it is kept of each step why, since a later judge may compute it."""
-        keys = [(training.number, step) for step in steps]
+        keys = [(training.number, step) for step in chosen.places]
         for key in keys:
             self._failed.pop(key, None)
         try:
-            return self._computed(training, steps)
+            return self._computed(training, chosen.steps)
         except (Abstained, UsageError):
             raise
         except (LockstepError, OSError, ValueError) as error:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.live.arrangement import arranged
 from tests.harness._called import lockstep
 
 _SCRIPT = """import sys
@@ -42,7 +43,7 @@ def step(x, weight, floor, scale, wrong):
 
 @tf.function
 def other(x):
-    strategy.run(one, args=(x, 0.5, -1.0, 1.0, False))
+    strategy.run(one, args=(x, 0.5, -1.0, 1.0, "always" in sys.argv))
 
 
 rows = np.random.default_rng(1).normal(size=(8 * 12, 3)).astype("f4")
@@ -80,11 +81,31 @@ def test_a_mistake_that_an_argument_begins_is_found_and_made_again(here: Path) -
 
 @pytest.mark.full
 def test_a_step_is_judged_by_the_function_that_it_was(here: Path) -> None:
-    """Where the judge comes to another one, it does not judge."""
-    found = _judged("alternate")
-    assert {step: outcome for step, (outcome, _) in found.items()} == {
-        1: "consistent",
-        4: "consistent",
-        8: "abstained",
-        12: "consistent",
-    }
+    """Where the judge's script calls that: three are of the second one, which it calls in every other step."""
+    assert _judged("alternate") == dict.fromkeys((1, 4, 8, 12), ("consistent", None))
+
+
+@pytest.mark.full
+def test_a_mistake_in_the_second_of_two_functions_is_made_again(here: Path) -> None:
+    """It is looked for where the script calls that one."""
+    found = _judged("alternate", "wrong", "always")
+    assert found == {1: ("consistent", None)} | dict.fromkeys((4, 8, 12), ("inconsistent", "persistent"))
+
+
+@pytest.mark.parametrize(
+    ("functions", "order", "steps", "places"),
+    [
+        ({5: "d", 6: "g"}, "", (5, 6), {5: 1, 6: 2}),
+        ({4: "g", 8: "g", 9: "d"}, "dgdg", (9, 4, 4, 8), {4: 2, 8: 4, 9: 1}),
+        ({4: "g", 8: "g"}, "dg", (4, 4), {4: 2}),  # the other one waits
+        ({4: "x"}, "dg", (4, 4, 4, 4), {4: 1}),  # more is asked for
+        ({4: "x"}, "dgdg", (4, 4, 4, 4), {4: 1}),
+    ],
+)
+def test_steps_have_the_place_of_their_function(
+    functions: dict[int, str], order: str, steps: tuple[int, ...], places: dict[int, int]
+) -> None:
+    """Others fill the rest."""
+    found = arranged(functions, order, 4)
+    assert (found.steps, found.places) == (steps, places)
+    assert found.fits("dgdg") == all("dgdg"[place - 1] == functions[step] for step, place in places.items())

@@ -97,6 +97,11 @@ class RunEvidenceWriter:
             self._publish()
 
     @property
+    def function(self) -> str:
+        """Not asked."""
+        return ""
+
+    @property
     def begins_part(self) -> bool:
         """A process of a run is a part."""
         return False

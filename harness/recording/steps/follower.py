@@ -120,6 +120,11 @@ class Follower:
             return int(self._assume(lambda step: step.local_replicas, live.local_replicas)) - 1
         return (self._step or self._evidence.step(1)).local_replicas - 1
 
+    @property
+    def function(self) -> str:
+        """See `Steps`."""
+        return self._called
+
     def called(self, function: str, arguments: Sequence[Any]) -> Sequence[Any] | None:
         """The numbers that the run's call had, if it is the same function."""
         following = self._evidence.step(self._index + 1)

@@ -66,6 +66,10 @@ class Steps(Protocol):
     waits: bool
     are_single: bool
 
+    @property
+    def function(self) -> str:
+        """Which function of the program the step that began last is, if it is a single one; else nothing."""
+
     def called(self, function: str, arguments: Sequence[Any]) -> Sequence[Any] | None:
         """A call is about to be made that may be a single step.
 

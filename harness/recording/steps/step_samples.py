@@ -76,6 +76,11 @@ class SampleWriter(RunEvidenceWriter):
         """See above."""
         return self._loose.folder is not None and (number == 1 or number % self._every == 0)
 
+    @property
+    def function(self) -> str:
+        """See `Steps`."""
+        return self._began[0]
+
     def called(self, function: str, arguments: Sequence[Any]) -> None:
         """Keep the numbers of a call that may be the next step."""
         self._called = function, numbers_of(arguments) if self.wants(self._index + 1) else ()

@@ -337,6 +337,7 @@ class Witness:
             draws=() if gathered.steps is None else gathered.steps.draws,
             given=None if gathered.steps is None else gathered.steps.examples,
             by_hand=step.by_hand,
+            called="" if gathered.steps is None else gathered.steps.function,
         )
         self._open = step, seen
         if "variables" not in gathered.reported or gathered.steps is None:
