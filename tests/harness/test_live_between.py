@@ -24,6 +24,10 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 with strategy.scope():
     w = tf.Variable([1.0, 2.0, 3.0])
     rate = tf.Variable(0.1, trainable=False)
+    optimizer = tf.keras.optimizers.SGD(0.1)
+    optimizer.build([w])
+    own = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation.SUM}
+    total = tf.Variable(tf.zeros(3), trainable=False, **own)
 
 
 def one(x, weight, floor, scale, wrong):
@@ -42,6 +46,25 @@ def step(x, weight, floor, scale, wrong):
 
 
 @tf.function
+def add(x):
+    def one(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / 16
+        total.assign_add(tape.gradient(loss, w))
+
+    strategy.run(one, args=(x,))
+
+
+@tf.function
+def apply():
+    def one():
+        optimizer.apply([total.read_value()], [w])
+        total.assign(tf.zeros(3))
+
+    strategy.run(one)
+
+
+@tf.function
 def other(x):
     strategy.run(one, args=(x, 0.5, -1.0, 1.0, "always" in sys.argv))
 
@@ -49,7 +72,11 @@ def other(x):
 rows = np.random.default_rng(1).normal(size=(8 * 12, 3)).astype("f4")
 data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
 for number, x in enumerate(data, 1):
-    if "alternate" in sys.argv and number % 2 == 0:
+    if "accumulate" in sys.argv:
+        add(x)
+        if number % 2 == 0:
+            apply()
+    elif "alternate" in sys.argv and number % 2 == 0:
         other(x)
     else:
         weight = tf.constant(min(1.0, number / 10))
@@ -83,6 +110,13 @@ def test_a_mistake_that_an_argument_begins_is_found_and_made_again(here: Path) -
 def test_a_step_is_judged_by_the_function_that_it_was(here: Path) -> None:
     """Where the judge's script calls that: three are of the second one, which it calls in every other step."""
     assert _judged("alternate") == dict.fromkeys((1, 4, 8, 12), ("consistent", None))
+
+
+@pytest.mark.full
+def test_what_each_replica_has_added_up_is_what_a_step_begins_with(here: Path) -> None:
+    """Of three steps two add up gradients, and one applies them: 6, 12 and 18 do that."""
+    found = _judged("accumulate")
+    assert found == dict.fromkeys((1, 4, 8, 12, 16), ("consistent", None))
 
 
 @pytest.mark.full

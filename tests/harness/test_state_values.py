@@ -17,6 +17,16 @@ def _task(how: str, *copies: float, name: str = "moving_mean") -> tuple[Any, Any
     return reader, SimpleNamespace(name=name, how=how, copies=copies)
 
 
+def test_a_sum_is_all_of_it_or_what_each_replica_has() -> None:
+    """Of several replicas that compute as those of the run did, each has its own part."""
+    tasks = [_task("sum", 1.0, 3.0, name="w")]
+    found = {as_they_are: values_of(tasks, 2, as_they_are=as_they_are) for as_they_are in (False, True)}
+    assert {key: [value.tolist() for value in values] for key, values in found.items()} == {
+        False: [[4.0]],
+        True: [[1.0], [3.0]],
+    }
+
+
 @pytest.mark.parametrize(
     ("tasks", "replicas", "values"),
     [

@@ -73,7 +73,15 @@ class RunEvidenceWriter:
         self._evaluation: list[PlaceValue] | None = None
         self._mark = 0
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+    def begin(
+        self,
+        variables: Variables,
+        eager: int | None,
+        worker: int | None,
+        *,
+        traced: bool = False,
+        others: Callable[[], Variables] = tuple,
+    ) -> None:
         """Publish the step before, and begin with what the variables hold."""
         try:
             self._settle()
@@ -85,7 +93,8 @@ class RunEvidenceWriter:
             self._passed = self._evaluation or []
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
-        self._before = self._held(variables)
+        # One replica has nothing that would be what each of several has for itself.
+        self._before = self._held(variables) + self._held(others(), lambda name, how: how != "own")
 
     def called(self, function: str, arguments: Sequence[Any]) -> None:
         """Not asked."""

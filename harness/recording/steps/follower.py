@@ -67,7 +67,7 @@ class Follower:
         standing: Standing = FOR_ALL,
     ) -> None:
         self._standing, self._replicas = standing, standing.replicas
-        self._counts = ReplicaCounts(standing.replicas)
+        self._counts = ReplicaCounts(standing)
         self._evidence = evidence
         self.waits = evidence.live is not None
         self.are_single = not self.waits and evidence.step(1).original is not None
@@ -150,13 +150,21 @@ class Follower:
         """No step can be judged from now on: nobody knows which of them call it."""
         self._blind[why] = None
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+    def begin(
+        self,
+        variables: Variables,
+        eager: int | None,
+        worker: int | None,
+        *,
+        traced: bool = False,
+        others: Callable[[], Variables] = tuple,
+    ) -> None:
         """Set the variables to what the run's step began with, or have `computes` do it when that is there."""
         self._index += 1
         self._apart.clear()
         self._examples = None
         self._draws_seen.clear()
-        self._step, self._pending = None, variables
+        self._step, self._pending = None, [*variables, *others()]
         if not traced or self._evidence.is_settled(self._index):
             self.computes()
 

@@ -84,7 +84,15 @@ class Steps(Protocol):
     def wants(self, number: int) -> bool:
         """Whether numbers of a step are wanted, which is known by its own number, from 1."""
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+    def begin(
+        self,
+        variables: Variables,
+        eager: int | None,
+        worker: int | None,
+        *,
+        traced: bool = False,
+        others: Callable[[], Variables] = tuple,
+    ) -> None:
         """A step begins, of which nothing has been computed yet.
 
         Args:
@@ -92,6 +100,7 @@ class Steps(Protocol):
             eager: as of `harness.evidence.steps.StepEvidence`.
             worker: as of `harness.evidence.steps.StepEvidence`.
             traced: whether its graph is being built, so that nothing is computed before `computes`.
+            others: gives what else a single step begins with, which is not compared.
         """
 
     def computes(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.evidence.steps import EvidenceReader, HeldVariable
+from harness.evidence.steps import EvidenceReader, HeldVariable, Standing
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of, values_of
 
@@ -28,10 +28,11 @@ _MEAN = ("total", "count")
 
 
 class ReplicaCounts:
-    """What variables are set to for a number of replicas, and which sums count calls."""
+    """What variables are set to for the replicas of a process, and which sums count calls."""
 
-    def __init__(self, replicas: int) -> None:
-        self._replicas = replicas
+    def __init__(self, standing: Standing) -> None:
+        self._replicas = standing.replicas
+        self._as_they_are = not standing.averages
         # Of each sum what the run had when a step began, and what was set.
         self._begun: dict[_Key, tuple[float, float]] = {}
         self._metrics: set[_Key] = set()
@@ -41,7 +42,7 @@ class ReplicaCounts:
         found = []
         for named, variable in variables:
             key = named.name, named.number
-            values = values_of(held.get(key, []), self._replicas)
+            values = values_of(held.get(key, []), self._replicas, as_they_are=self._as_they_are)
             if values and all(value.shape == tuple(variable.shape) for value in values):
                 summed = _summed(held[key], values[0]) if self._replicas == 1 else 0
                 found.append((key, variable, values, summed))

@@ -74,10 +74,13 @@ def set_to(variable: Any, values: Sequence[np.ndarray[Any, Any]]) -> None:
             tf.raw_ops.AssignVariableOp(resource=copy.handle, value=tensor)
 
 
-def values_of(found: Sequence[tuple[EvidenceReader, HeldVariable]], replicas: int) -> list[np.ndarray[Any, Any]]:
+def values_of(
+    found: Sequence[tuple[EvidenceReader, HeldVariable]], replicas: int, *, as_they_are: bool = False
+) -> list[np.ndarray[Any, Any]]:
     """What the copies of a variable hold for those of all tasks: one value, or one for each of several replicas.
 
-    None where each replica of the run has something of its own, and there is one here.
+    None where each replica of the run has something of its own, and there is one here. Of a sum each of several has
+    all, unless they are `as_they_are` in the run.
     """
     import numpy as np
 
@@ -87,7 +90,7 @@ def values_of(found: Sequence[tuple[EvidenceReader, HeldVariable]], replicas: in
     copies = [copy for held in stored for copy in held]
     # Nobody averages the statistics of Keras 3, but it is their mean that one replica has.
     how, dtype = "mean" if is_statistics(found[0][1].name) else found[0][1].how, copies[0].dtype
-    if how in ("own", "mean") and replicas > 1:
+    if replicas > 1 and (how in ("own", "mean") or (how == "sum" and as_they_are)):
         each = replicas // len(found)  # where all of a task are equal one was stored, as of synchronized statistics
         copies = [copy for held in stored for copy in (held * each if len(held) == 1 else held)]
         return copies if len(copies) == replicas else []

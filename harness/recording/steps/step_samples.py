@@ -85,14 +85,23 @@ class SampleWriter(RunEvidenceWriter):
         """Keep the numbers of a call that may be the next step."""
         self._called = function, numbers_of(arguments) if self.wants(self._index + 1) else ()
 
-    def begin(self, variables: Variables, eager: int | None, worker: int | None, *, traced: bool = False) -> None:
+    def begin(
+        self,
+        variables: Variables,
+        eager: int | None,
+        worker: int | None,
+        *,
+        traced: bool = False,
+        others: Callable[[], Variables] = tuple,
+    ) -> None:
         """Publish the step before, if it was one of them, and begin with what the variables hold if this is."""
         number = self._index + 1
         wanted = self.wants(number) and not self._loose.is_busy
         if self.wants(number) and not wanted:
             self._note("steps are left out while the one before is still being written")
         self._digest()
-        super().begin(variables if wanted else (), eager, worker, traced=traced)
+        held: dict[str, Any] = {"variables": variables, "others": others} if wanted else {"variables": ()}
+        super().begin(eager=eager, worker=worker, traced=traced, **held)
         self._began = self._called
         self._seen = None
         if not wanted:

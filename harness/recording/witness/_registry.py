@@ -193,6 +193,12 @@ class Registry:
         }
         return [(named, variable) for named, variable in self.state() if named not in judged]
 
+    def unjudged_state(self) -> list[tuple[RegisteredName, Any]]:
+        """Those of `state` that are not judged and that no metric keeps, such as sums of each replica's own."""
+        others = (METRIC, *_NO_STATE)
+        named = ((named, entry, variable) for named, entry, variable in self._named() if entry.owner not in others)
+        return [(named, variable) for named, entry, variable in named if not self._is_judged(entry, variable)]
+
     @property
     def has_metrics(self) -> bool:
         """Whether a Keras metric keeps any of them besides means of which it is seen what replicas add."""

@@ -301,7 +301,8 @@ class WitnessState(Sight):
                 if self.at_once or not self._started or self.steps.begins_part:
                     self.started()
                 state = self.registry.judged_state(reported=not self._started)
-                self.steps.begin(state, self._eager, self.worker, traced=traced)
+                others = self.registry.unjudged_state if self.steps.are_single else tuple
+                self.steps.begin(state, self._eager, self.worker, traced=traced, others=others)
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
         """Around what is done for the evidence of steps: a run goes on without, and who follows one does not."""
