@@ -1,4 +1,4 @@
-"""Files of a deposit that are missing or damaged, and what is not judged because of that."""
+"""What is not judged of a deposit: by files that are missing or damaged, and by numbers that steps are given."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.evidence.deposit import DepositJob, has_ended, trainings, unknown
 from harness.evidence.digests import EXAMPLES, VARIABLES, damaged_from
 from harness.evidence.steps import loose_steps
+from harness.live.given_numbers import changed_numbers
 
 _TELL = {
     VARIABLES: "whether copies of variables agree where no step is left",
@@ -22,6 +23,7 @@ def doubts_of(deposit: Path) -> Iterator[str]:
     for training in trainings(deposit):
         for folder, job in training.folders.items():
             yield from _of_process(folder, job)
+        yield from changed_numbers(training)
 
 
 def _of_process(folder: Path, job: DepositJob) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,8 +96,13 @@ def _judged(*args: str) -> dict[int, tuple[str, str | None]]:
 
 
 def test_what_python_computes_from_the_number_of_a_step_accuses_nobody(here: Path) -> None:
-    """A rate that is set after each step, and arguments that are a tensor, numbers of NumPy, and one of Python."""
+    """A rate that is set after each step, and arguments that are a tensor, numbers of NumPy, and one of Python.
+
+    That these change is said.
+    """
     assert _judged() == dict.fromkeys((1, 4, 8, 12), ("consistent", None))
+    told = re.findall(r"is given (\S+) in step 1 and (\S+) in step 4; whether", lockstep("judge", "left").stderr)
+    assert sorted(told) == [("-1", "-4"), ("0.1", "0.4"), ("0.95", "0.8")]
 
 
 @pytest.mark.full

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -31,26 +32,28 @@ with strategy.scope():
 checkpoint = tf.train.Checkpoint(first=first, last=last, slots=slots, mean=mean, done=done)
 
 
-def step(rows: tf.Tensor, labels: tf.Tensor, rate: float) -> None:
-    """Compute and apply what this replica's rows contribute."""
-    context = tf.distribute.get_replica_context()
-    with tf.GradientTape() as tape:
-        hidden = tf.nn.relu(tf.matmul(rows - mean, first))
-        found = tf.matmul(tf.nn.dropout(hidden, 0.1), last)
-        loss = tf.reduce_sum((found - labels) ** 2) / ROWS
-    parts = [*tape.gradient(loss, weights), tf.reduce_sum(rows, 0) / ROWS]
-    *gradients, now = context.all_reduce("sum", parts)
-    for weight, slot, gradient in zip(weights, slots, gradients, strict=True):
-        slot.assign(0.9 * slot + gradient)
-        weight.assign_sub(rate * slot)
-    mean.assign(0.9 * mean + 0.1 * now)
-    done.assign_add(1)
+def training(rate: float) -> Callable[[tuple[tf.Tensor, tf.Tensor]], None]:
+    """What makes a step of all replicas. The rate is in its graph, since what a call is given is not judged."""
 
+    def step(rows: tf.Tensor, labels: tf.Tensor) -> None:
+        context = tf.distribute.get_replica_context()
+        with tf.GradientTape() as tape:
+            hidden = tf.nn.relu(tf.matmul(rows - mean, first))
+            found = tf.matmul(tf.nn.dropout(hidden, 0.1), last)
+            loss = tf.reduce_sum((found - labels) ** 2) / ROWS
+        parts = [*tape.gradient(loss, weights), tf.reduce_sum(rows, 0) / ROWS]
+        *gradients, now = context.all_reduce("sum", parts)
+        for weight, slot, gradient in zip(weights, slots, gradients, strict=True):
+            slot.assign(0.9 * slot + gradient)
+            weight.assign_sub(rate * slot)
+        mean.assign(0.9 * mean + 0.1 * now)
+        done.assign_add(1)
 
-@tf.function
-def train(batch: tuple[tf.Tensor, tf.Tensor], rate: float) -> None:
-    """One step of all replicas."""
-    strategy.run(step, args=(*batch, rate))
+    @tf.function
+    def train(batch: tuple[tf.Tensor, tf.Tensor]) -> None:
+        strategy.run(step, args=batch)
+
+    return train
 
 
 place = "".join(SAVE[:1]) + str(multi and strategy.cluster_resolver.task_id)
@@ -58,10 +61,12 @@ if SAVE and os.path.exists(f"{place}.index"):  # noqa: PTH110 - a file of Tensor
     checkpoint.read(place).assert_consumed()
     if PLANTED.get("kind") == "statistics":
         mean.assign(tf.zeros([WIDE]))
-batch = None
+batch, train = None, training(RATE)
 for number in range(1, STEPS + 1):
     if batch is None or not (PLANTED.get("kind") == "shard" and number == PLANTED["step"]):
         batch = next(iterator)
-    train(batch, RATE / 2 if PLANTED.get("kind") == "rate" and number >= PLANTED["step"] else RATE)
+    if PLANTED.get("kind") == "rate" and number == PLANTED["step"]:
+        train = training(RATE / 2)
+    train(batch)
     if SAVE[1:] == [str(number)]:
         checkpoint.write(place)
