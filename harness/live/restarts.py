@@ -51,8 +51,13 @@ def _lost(before: Training, start: _Held, begun: _Held, done: int) -> list[StepF
     held = {step: _held(before, step) for step in steps}
     if not steps:
         return []
-    same = [name for name in begun if _alike(begun[name], start[name])]
-    lost = [name for name in same if name in held[steps[-1]] and not _alike(held[steps[-1]][name], start[name])]
+    # What is zero again and again, such as a sum of gradients, may be so now.
+    changed = (
+        name
+        for name in held[steps[-1]]
+        if all(name in each and not _alike(each[name], start.get(name)) for each in held.values())
+    )
+    lost = [name for name in changed if name in begun and _alike(begun[name], start.get(name))]
 
     def counts_steps(name: tuple[str, int]) -> bool:
         counted = {step: int(held[step][name]) - int(start[name]) for step in steps if name in held[step]}

@@ -66,10 +66,25 @@ def apply():
 
 
 @tf.function
+def carry(x, momentum, flag=False):
+    def one(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / 8
+        return tape.gradient(loss, w)
+
+    found = strategy.reduce("SUM", strategy.run(one, args=(x,)), axis=None)
+    if flag:
+        return momentum
+    w.assign_sub(0.02 * (0.9 * momentum + found))
+    return 0.9 * momentum + found
+
+
+@tf.function
 def other(x):
     strategy.run(one, args=(x, 0.5, -1.0, 1.0, "always" in sys.argv))
 
 
+momentum = tf.zeros(3)
 rows = np.random.default_rng(1).normal(size=(8 * 12, 3)).astype("f4")
 data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
 for number, x in enumerate(data, 1):
@@ -77,6 +92,9 @@ for number, x in enumerate(data, 1):
         add(x)
         if number % 2 == 0:
             apply()
+    elif "carry" in sys.argv:
+        carry(momentum=tf.zeros(3), flag=True, x=x)
+        momentum = carry(x, momentum)
     elif "alternate" in sys.argv and number % 2 == 0:
         other(x)
     else:
@@ -123,6 +141,15 @@ def test_what_each_replica_has_added_up_is_what_a_step_begins_with(here: Path) -
     """Of three steps two add up gradients, and one applies them: 6, 12 and 18 do that."""
     found = _judged("accumulate")
     assert found == dict.fromkeys((1, 4, 8, 12, 16), ("consistent", None))
+
+
+@pytest.mark.full
+def test_what_an_earlier_call_has_computed_is_not_known(here: Path) -> None:
+    """A step that is given it is not judged; one that only spells its arguments otherwise is another one."""
+    found = _judged("carry")
+    assert {step: outcome for step, (outcome, _) in found.items()} == {1: "consistent"} | dict.fromkeys(
+        (4, 8, 12, 16, 20, 24), "abstained"
+    )
 
 
 @pytest.mark.full

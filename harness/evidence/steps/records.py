@@ -80,7 +80,7 @@ class StepEvidence(msgspec.Struct, frozen=True):
     passed in it. `worker` is the number of the worker that did it for a coordinator; None of any other step. Of a step
     that was taken out of a longer training, `original` is its number there, and `seen` is the frame of what was seen
     of it. `function` tells what was called from the program's other functions, and `numbers` are the arguments of that
-    which are single numbers, by their places among its leaves.
+    which are single numbers, by their places among its leaves. `fed` is whether others came from earlier calls.
     """
 
     index: int
@@ -98,3 +98,4 @@ class StepEvidence(msgspec.Struct, frozen=True):
     by_hand: bool = False
     function: str = ""
     numbers: tuple[tuple[int, float | int | bool], ...] = ()
+    fed: bool = False

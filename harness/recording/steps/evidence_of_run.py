@@ -96,7 +96,7 @@ class RunEvidenceWriter:
         # One replica has nothing that would be what each of several has for itself.
         self._before = self._held(variables) + self._held(others(), lambda name, how: how != "own")
 
-    def called(self, function: str, arguments: Sequence[Any]) -> None:
+    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> None:
         """Not asked."""
 
     def report(self, variables: Variables) -> None:

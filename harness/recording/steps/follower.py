@@ -44,7 +44,7 @@ from harness.recording.steps.row_joins import (
 from harness.recording.steps.row_parts import numbers_of_rows
 from harness.recording.watch.places import BY_PYTHON, Places
 
-_OTHER_CALL = "the run called another function of the script in this step than the judge does"
+_OTHER_CALL = "the run called another function of the script in this step, or spelled its arguments otherwise"
 
 
 class Follower:
@@ -76,7 +76,8 @@ class Follower:
         self._state = FollowedState(noise, silent)
         self._lock = threading.Lock()
         self._index = 0
-        self._called = ""
+        self._called = self._began = ""
+        self._fed = self._is_fed = False
         self._step: RunStep | None = None
         self._pending: Variables | None = None
         self._assumed: list[tuple[Callable[[RunStep], Any], Any]] = []
@@ -84,13 +85,11 @@ class Follower:
         self._reports = 0
         self._evaluations = 0
         self._evaluated: RunStep | None = None
-        self._apart_evaluated: dict[str, None] = {}
-        self._own: dict[str, None] = {}
+        self._apart_evaluated, self._own = dict[str, None](), dict[str, None]()
         self._ids = ExampleIds()
         self._examples: GivenSeen | None = None
         self._all_examples = ExampleRows()
-        self._apart: dict[str, None] = {}
-        self._blind: dict[str, None] = {}
+        self._apart, self._blind = dict[str, None](), dict[str, None]()
         self._places = Places()
         self._repeats = Repeats()
         self._draws_seen: dict[DrawSeen, None] = {}
@@ -123,12 +122,12 @@ class Follower:
     @property
     def function(self) -> str:
         """See `Steps`."""
-        return self._called
+        return self._began
 
-    def called(self, function: str, arguments: Sequence[Any]) -> Sequence[Any] | None:
-        """The numbers that the run's call had, if it is the same function."""
+    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> Sequence[Any] | None:
+        """The numbers that the run's call had, if that is alike."""
         following = self._evidence.step(self._index + 1)
-        self._called = function
+        self._called, self._fed = function, fed
         return with_numbers(arguments, following.numbers) if function == following.function else None
 
     @property
@@ -165,6 +164,7 @@ class Follower:
         self._examples = None
         self._draws_seen.clear()
         self._step, self._pending = None, [*variables, *others()]
+        self._began, self._is_fed = self._called, self._fed
         if not traced or self._evidence.is_settled(self._index):
             self.computes()
 
@@ -211,8 +211,10 @@ class Follower:
         """What passes from now on belongs to no step."""
         self.computes()
         step, self._step = self._step, None
-        if step is not None and step.original is not None and step.function not in ("", self._called):
-            self._apart[_OTHER_CALL] = None
+        if step is not None and step.original is not None:
+            fed = "it is given what an earlier call of the program has computed"
+            told = {_OTHER_CALL: step.function not in ("", self._began), fed: step.fed or self._is_fed}
+            self._apart.update((why, None) for why, holds in told.items() if holds)
         self._state.end()
         if self._standing.common:
             self._state.share(variables())

@@ -70,12 +70,13 @@ class Steps(Protocol):
     def function(self) -> str:
         """Which function of the program the step that began last is, if it is a single one; else nothing."""
 
-    def called(self, function: str, arguments: Sequence[Any]) -> Sequence[Any] | None:
+    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> Sequence[Any] | None:
         """A call is about to be made that may be a single step.
 
         Args:
             function: tells it from others of the program.
             arguments: the leaves of what it is given.
+            fed: whether any of them, but for single numbers, was given back by an earlier call.
 
         Returns:
             What it is to be given in their place; None where they stay.

@@ -56,8 +56,8 @@ class SampleWriter(RunEvidenceWriter):
         self._loose = writer
         self._note = note
         self._seen: Seen | None = None
-        self._called: tuple[str, Numbers] = ("", ())
-        self._began: tuple[str, Numbers] = self._called
+        self._called: tuple[str, Numbers, bool] = ("", (), False)
+        self._began: tuple[str, Numbers, bool] = self._called
         self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
         self._given: DigestWriter | None = None
@@ -81,9 +81,9 @@ class SampleWriter(RunEvidenceWriter):
         """See `Steps`."""
         return self._began[0]
 
-    def called(self, function: str, arguments: Sequence[Any]) -> None:
+    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> None:
         """Keep the numbers of a call that may be the next step."""
-        self._called = function, numbers_of(arguments) if self.wants(self._index + 1) else ()
+        self._called = function, numbers_of(arguments) if self.wants(self._index + 1) else (), fed
 
     def begin(
         self,
@@ -170,7 +170,7 @@ class SampleWriter(RunEvidenceWriter):
             super()._publish()
 
     def _evidence(self) -> StepEvidence:
-        told: dict[str, Any] = {"function": self._began[0], "numbers": self._began[1]}
+        told: dict[str, Any] = dict(zip(("function", "numbers", "fed"), self._began, strict=True))
         return msgspec.structs.replace(super()._evidence(), seen=msgspec.msgpack.encode(self._seen), **told)
 
 

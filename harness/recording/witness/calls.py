@@ -118,10 +118,20 @@ def _with_numbers(
     if gathered.steps is None or not gathered.steps.are_single:
         return args, options
     with gathered.looking("the arguments of a call"):
-        given = gathered.steps.called(_identity(function), tf.nest.flatten((args, options)))
+        leaves = tf.nest.flatten((args, options))
+        fed = any(gathered.computed.has(each) and not _is_number(each) for each in leaves)
+        # A call that spells its arguments otherwise has its leaves in other places.
+        spelled = ", ".join(["_"] * len(args) + [f"{name}=" for name in sorted(options)])
+        given = gathered.steps.called(f"{_identity(function)}({spelled})", leaves, fed=fed)
         if given is not None:
             args, options = tf.nest.pack_sequence_as((args, options), given)
     return args, options
+
+
+def _is_number(value: Any) -> bool:
+    import tensorflow as tf
+
+    return isinstance(value, tf.Tensor) and value.shape.rank == 0
 
 
 def _identity(function: Any) -> str:
