@@ -301,8 +301,8 @@ class Judge:
                 compose(training, chosen.steps, directory, only=names.index(replica))
                 told = dataclasses.replace(attempt, program=attempt.program.natively(len(chosen.steps)))
                 with reference_runs(told.program, directory, told.case.name, told.asked.venue(told.case)) as runs:
-                    seen = runs.plain().trace.clients[0].seen[place - 1]
-                return next(iter(contributed([(training.job, seen)]).values()), {})
+                    own = runs.plain().trace.clients[0].seen[place - 1 :][:1]
+                return next(iter(contributed([(training.job, each) for each in own]).values()), {})
 
         seen = [(job, seen_of(reader, step)) for job, reader in training.readers()]
         with contextlib.suppress(LockstepError):  # then nobody knows
