@@ -18,8 +18,9 @@ def changed_numbers(training: Training) -> Iterator[str]:
             evidence = reader.step(step)
         except (OSError, ValueError):  # which is said where it is judged
             continue
-        for place, number in () if evidence is None else evidence.numbers:
-            assert evidence is not None
+        if evidence is None:  # room has ended for it
+            continue
+        for place, number in evidence.numbers:
             key = evidence.function, place
             before, was = first.setdefault(key, (step, number))
             if number != was and key not in told:

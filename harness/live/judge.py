@@ -229,11 +229,8 @@ class Judge:
             verdict, seen = self._verdict(training, chosen)
         except UsageError:
             raise
-        except (Abstained, OSError, ValueError) as error:  # room has ended for it, or its file is damaged
+        except (Abstained, RunFailed, OSError, ValueError) as error:  # of a failure `_failure` tells
             verdict = Verdict("", training.job.header.strategy, (), abstained=str(error))
-        except RunFailed as failure:
-            why = f"the script fails as its own reference: {str(failure).splitlines()[0]}"
-            verdict = Verdict("", training.job.header.strategy, (), abstained=why)
         if self._learns(training, chosen, seen):
             yield from self._judge_together(training, steps)
             return
