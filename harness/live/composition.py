@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from harness.errors import Abstained
+from harness.evidence.arrays import Array
 from harness.evidence.counters import Counters
 from harness.evidence.deposit import Training
 from harness.evidence.parts import TRACES
 from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, StepEvidence, evidence_folder, renumbered
-from harness.evidence.trace import Seen
+from harness.evidence.trace import Seen, SeenVariable, Start
 from harness.evidence.writing import TraceWriter
+from harness.live.arrangement import Arrangement
 
 
-def compose(training: Training, steps: Sequence[int], directory: Path, *, only: int | None = None) -> None:
+def compose(training: Training, chosen: Arrangement, directory: Path, *, only: int | None = None) -> None:
     """Leave a run whose steps, numbered from 1, are these.
 
     Args:
         training: whose steps they are.
-        steps: their numbers there.
+        chosen: which, and which of them only fill a place.
         directory: of the run.
         only: the number of the replica, over all tasks, that then is the only one of which the steps are.
 
@@ -36,13 +39,33 @@ def compose(training: Training, steps: Sequence[int], directory: Path, *, only: 
         trace = traces / f"{job.header.task.replace(':', '-')}.trace"
         writer, store = TraceWriter(trace), EvidenceWriter(evidence_folder(trace))
         writer.write(job.header)
-        for index, number in enumerate(steps, 1):
-            step = _there(reader, number)
-            writer.write(msgspec.structs.replace(_seen(step), index=index))
+        for index, number in enumerate(chosen.steps, 1):
+            step = msgspec.structs.replace(_there(reader, number), fills=index not in chosen.places.values())
+            seen = msgspec.structs.replace(_seen(step), index=index)
+            writer.write(Start(seen.at, tuple(_begun(reader, step, seen)), index, seen.after))
+            writer.write(seen)
             store.begin(index)
             store.publish(renumbered(reader, step if only is None else _only_of(step, only), index, store.put))
         writer.write(Counters())
         writer.close()
+
+
+def makes_variables(step: StepEvidence) -> bool:
+    """Whether a step has left variables that it did not begin with, such as the slots of an optimizer.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    left = Counter(each.name for each in _seen(step).variables or ())
+    return bool(left - Counter(each.name for each in step.before))
+
+
+def _begun(reader: EvidenceReader, step: StepEvidence, seen: Seen) -> Iterator[SeenVariable]:
+    """What it began with of the variables that are compared, of which names alone tell which is which."""
+    left, held = Counter(each.name for each in seen.variables or ()), Counter(each.name for each in step.before)
+    for each in step.before:
+        if each.how == "copies" and left[each.name] == held[each.name]:
+            yield SeenVariable(each.name, each.how, (Array.of(reader.array(each.copies[0])),))
 
 
 def seen_of(reader: EvidenceReader, number: int) -> Seen:

@@ -24,7 +24,7 @@ from harness.evidence.trace import Seen
 from harness.judging.verdict import Verdict
 from harness.live.alone import cannot_note, check_notes, judging_alone
 from harness.live.arrangement import Arrangement, arranged
-from harness.live.composition import compose, seen_of
+from harness.live.composition import compose, makes_variables, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
@@ -44,11 +44,12 @@ from simulator.machines.local.scratch import scratch
 _TOGETHER = 8
 """Steps that are judged by one process, which takes seconds to begin."""
 _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2
-"""Of large steps fewer: of them `harness.recording.witness` keeps the variables after steps 1 and 2 of a process."""
+"""Of large steps fewer, since of each all that it leaves is kept."""
 _SEED = 20
 _OF_ONE_STEP = ("variables_match_reference", *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
+_FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
 _APART = "what it computes is not judged, since its replicas began with different copies"
 
 
@@ -231,8 +232,15 @@ class Judge:
             raise
         except (Abstained, RunFailed, OSError, ValueError) as error:  # of a failure `_failure` tells
             verdict = Verdict("", training.job.header.strategy, (), abstained=str(error))
-        if self._learns(training, chosen, seen):
+        order = [each.called for each in seen]
+        if self._learns(training, chosen, order):
             yield from self._judge_together(training, steps)
+            return
+        if misplaced := list(chosen.misplaced(order)):
+            for step in misplaced:
+                why = _apart(seen).get(chosen.places[step], _FIRST_CALL)
+                yield StepJudged(training.number, step, "abstained", why=why)
+            yield from self._judge_together(training, [step for step in steps if step not in misplaced])
             return
         if verdict.outcome != "consistent" and len(steps) > 1:
             numbers = {each.step for each in verdict.findings if each.step is not None}
@@ -242,20 +250,24 @@ class Judge:
             for step in sorted(wrong):
                 yield from self._judge_together(training, [step])
             return
-        seconds = (time.monotonic() - began) / len(steps)
+        yield from self._judged(training, chosen, verdict, seen, (time.monotonic() - began) / len(steps))
+
+    def _judged(
+        self, training: Training, chosen: Arrangement, verdict: Verdict, seen: Sequence[Seen], seconds: float
+    ) -> Iterator[StepJudged]:
+        """What is to be said of steps that are all consistent, or of the one that is not."""
         findings, again = tuple(map(found_by, verdict.findings)), None
         computed = any(each.question == "computation" for each in findings)
         if computed or any(each.law == AGREE for each in findings):
             told, replicas = self._again(training, chosen)
-            own = seen[chosen.places[steps[0]] - 1 :][:1]
-            findings = tuple(self._with_replica(training, steps[0], findings, [*own, *replicas]))
+            ((step, place),) = chosen.places.items()
+            findings = tuple(self._with_replica(training, step, findings, [*seen[place - 1 :][:1], *replicas]))
             again = told if computed else None
         if computed:
             findings = (*findings, *self._contributor(training, chosen))
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
-        apart = {each.index: each.apart for each in seen if each.apart is not None}
-        for step in steps:
-            place = chosen.places[step]
+        apart = _apart(seen)
+        for step, place in chosen.places.items():
             outcome = "abstained" if place in apart and not findings else verdict.outcome
             said, worst = apart.get(place, unknown), verdict.worst_ratio
             yield StepJudged(training.number, step, outcome, worst, findings, said, round(seconds, 3), again=again)
@@ -263,19 +275,21 @@ class Judge:
     def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
         """Which of its own steps the script makes of these."""
         reader = training.readers()[0][1]
-        functions = {}
-        for step in steps:
+        functions, making, order = dict.fromkeys(steps, ""), set(), self._order.get(training.number, ())
+        is_learned = bool(order)
+        for number in steps:
             with contextlib.suppress(OSError, ValueError):  # which is said where it is judged
-                functions[step] = getattr(reader.step(step), "function", "")
-        most = self._together(training, steps[0])
-        return arranged(dict.fromkeys(steps, "") | functions, self._order.get(training.number, ())[:most], most)
+                if (step := reader.step(number)) is not None:
+                    functions[number] = step.function
+                    order = order if is_learned else max(order, step.order, key=len)
+                    making.update([number] if makes_variables(step) else [])
+        return arranged(functions, order, _TOGETHER + 1, making)
 
-    def _learns(self, training: Training, chosen: Arrangement, seen: Sequence[Seen]) -> bool:
+    def _learns(self, training: Training, chosen: Arrangement, order: Sequence[str]) -> bool:
         """Whether a step was not the function that it had been, and more is known of which the script calls when."""
-        order = tuple(each.called for each in seen)
-        if chosen.fits(order) or len(order) <= len(self._order.get(training.number, ())):
+        if not any(chosen.misplaced(order)) or len(order) <= len(self._order.get(training.number, ())):
             return False
-        self._order[training.number] = order
+        self._order[training.number] = tuple(order)
         return True
 
     def _whose(self, training: Training, divergence: Divergence) -> str | None:
@@ -295,7 +309,7 @@ class Judge:
         def should(replica: str) -> Mapping[str, Any]:
             with scratch("judged") as directory:
                 attempt = self._attempt(training, len(chosen.steps), directory)
-                compose(training, chosen.steps, directory, only=names.index(replica))
+                compose(training, chosen, directory, only=names.index(replica))
                 told = dataclasses.replace(attempt, program=attempt.program.natively(len(chosen.steps)))
                 with reference_runs(told.program, directory, told.case.name, told.asked.venue(told.case)) as runs:
                     own = runs.plain().trace.clients[0].seen[place - 1 :][:1]
@@ -335,7 +349,7 @@ class Judge:
             return None, ()
         with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
             attempt = self._attempt(training, len(chosen.steps), directory)
-            compose(training, chosen.steps, directory)
+            compose(training, chosen, directory)
             verdict, reference = attempt.by_replicas()
             (place,) = chosen.places.values()
             found = {law.law: law.status for law in verdict.judgements}
@@ -349,18 +363,18 @@ class Judge:
         for key in keys:
             self._failed.pop(key, None)
         try:
-            return self._computed(training, chosen.steps)
+            return self._computed(training, chosen)
         except (Abstained, UsageError):
             raise
         except (LockstepError, OSError, ValueError) as error:
             self._failed |= dict.fromkeys(keys, _failure(error))
             raise
 
-    def _computed(self, training: Training, steps: Sequence[int]) -> tuple[Verdict, Sequence[Seen]]:
+    def _computed(self, training: Training, chosen: Arrangement) -> tuple[Verdict, Sequence[Seen]]:
         """What is found of steps, and what one device has made of them."""
         with scratch("judged") as directory:
-            attempt = self._attempt(training, len(steps), directory)
-            compose(training, steps, directory)
+            attempt = self._attempt(training, len(chosen.steps), directory)
+            compose(training, chosen, directory)
             verdict, reference = judged_by(attempt, {})
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), reference.trace.clients[0].seen
@@ -378,6 +392,11 @@ class Judge:
         if job.digest and digest_of(found.path) != job.digest:
             raise UsageError(f"{found.path} is not the file that the job ran; keep that, and {_ELSEWHERE}")
         return found
+
+
+def _apart(seen: Sequence[Seen]) -> Mapping[int, str]:
+    """Why steps of the judge's script are not those of the run, by their places."""
+    return {each.index: each.apart for each in seen if each.apart is not None}
 
 
 def _failure(error: Exception) -> tuple[Literal["run", "files"], str]:

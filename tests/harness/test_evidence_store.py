@@ -65,21 +65,6 @@ def test_what_passes_between_steps_is_there_when_it_comes_again(steps: int, tmp_
     assert np.array_equal(reader.array(again), _rows(3, 4))
 
 
-def test_what_is_forgotten_takes_no_room_and_may_come_again(tmp_path: Path) -> None:
-    """As what a long prediction was given before the first step."""
-    writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")
-    own, mark = writer.put(_rows(5)), writer.mark
-    for number in range(100):
-        writer.put(_rows(number, number))
-    writer.forget(mark)
-    writer.begin(1)
-    again = writer.put(_rows(3, 3))
-    writer.publish(StepEvidence(1))
-    assert np.array_equal(reader.array(own), _rows(5))
-    assert np.array_equal(reader.array(again), _rows(3, 3))
-    assert (tmp_path / "steps" / "1.step").stat().st_size < 200
-
-
 def test_the_dtype_counts_and_a_step_that_is_not_there_is_none(tmp_path: Path) -> None:
     """Equal bytes of another dtype are another array."""
     writer, reader = EvidenceWriter(tmp_path / "steps"), EvidenceReader(tmp_path / "steps")

@@ -283,7 +283,7 @@ def test_a_directory_that_is_gone_costs_a_note(tmp_path: Path, writer: StepFileW
 
 def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[SampleWriter, StepFileWriter]:
     writer = StepFileWriter(said.append)
-    leaving = SampleWriter(every, writer, said.append, lambda tensors, take: None, lambda digests: None)
+    leaving = SampleWriter(every, writer, said.append, lambda tensors, take: take([*tensors]), lambda digests: None)
     leaving.into(tmp_path, 1 << 20, range(1))
     return leaving, writer
 
@@ -325,6 +325,28 @@ def test_a_training_does_not_wait_for_the_disk(
     leaving.close()
     assert list(loose_steps(tmp_path)) == [1]
     assert said == ["steps are left out while the one before is still being written"]
+
+
+def test_what_passes_before_a_tape_is_asked_is_of_the_step_that_begins_then(tmp_path: Path, said: list[str]) -> None:
+    """An eager program may be evaluating until it asks one. What was an evaluation takes no room."""
+    leaving = _leaving(tmp_path, said, every=1)[0]
+    _step(leaving, 1)
+    for number, ran in ((10_000, True), (4, False)):
+        leaving.begin_evaluation()
+        leaving.given(0, {0: [[np.arange(number)]]})
+        if ran:
+            leaving.end_evaluation(ran=True)
+    leaving.begin((), None, None)
+    leaving.end_evaluation(ran=False)
+    leaving.end(tuple, done=True, trained=True, by_hand=False)
+    leaving.saw(Seen(2, 0.0))
+    leaving.close()
+    reader = EvidenceReader(tmp_path)
+    step = reader.step(2)
+    assert step is not None
+    assert [reader.arrays(passed)[0].tolist() for passed in step.passed] == [[0, 1, 2, 3]]
+    assert max(path.stat().st_size for path in loose_steps(tmp_path).values()) < 2000
+    assert not said
 
 
 # ---------------------------------------------------------------------- the deposit and its judge

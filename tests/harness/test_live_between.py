@@ -162,17 +162,21 @@ def test_a_mistake_in_the_second_of_two_functions_is_made_again(here: Path) -> N
 @pytest.mark.parametrize(
     ("functions", "order", "steps", "places"),
     [
-        ({5: "d", 6: "g"}, "", (5, 6), {5: 1, 6: 2}),
-        ({4: "g", 8: "g", 9: "d"}, "dgdg", (9, 4, 4, 8), {4: 2, 8: 4, 9: 1}),
-        ({4: "g", 8: "g"}, "dg", (4, 4), {4: 2}),  # the other one waits
-        ({4: "x"}, "dg", (4, 4, 4, 4), {4: 1}),  # more is asked for
-        ({4: "x"}, "dgdg", (4, 4, 4, 4), {4: 1}),
+        ({5: "d", 6: "g"}, "", (5, 5, 6), {5: 2, 6: 3}),  # the first call passes
+        ({1: "d", 6: "d"}, "", (1, 6), {1: 1, 6: 2}),  # but where it makes what is made then too
+        ({4: "g", 8: "g", 9: "d"}, "dgdgdg", (4, 4, 9, 4, 4, 8), {4: 4, 8: 6, 9: 3}),
+        ({1: "d", 2: "g", 4: "g", 9: "d"}, "dgdg", (1, 2, 9, 4), {1: 1, 2: 2, 4: 4, 9: 3}),
+        ({4: "g", 8: "g"}, "dgdg", (4, 4, 4, 4), {4: 4}),  # the other one waits
+        ({4: "x"}, "dg", (4, 4, 4, 4), {4: 2}),  # more is asked for
+        ({4: "x"}, "dgdg", (4, 4, 4, 4), {4: 2}),
     ],
 )
 def test_steps_have_the_place_of_their_function(
     functions: dict[int, str], order: str, steps: tuple[int, ...], places: dict[int, int]
 ) -> None:
-    """Others fill the rest."""
-    found = arranged(functions, order, 4)
+    """Others fill the rest. Steps 1 and 2 make variables."""
+    found = arranged(functions, order, 4, making={1, 2})
     assert (found.steps, found.places) == (steps, places)
-    assert found.fits("dgdg") == all("dgdg"[place - 1] == functions[step] for step, place in places.items())
+    wrong = {step for step, place in places.items() if "dgdgdg"[place - 1] != functions[step]}
+    first = {step for step, place in places.items() if place <= 2 and step > 2}
+    assert {*found.misplaced("dgdgdg")} == wrong | first

@@ -56,6 +56,7 @@ class RunStep:
         function: as of `StepEvidence`.
         numbers: as of `StepEvidence`, of the first task.
         fed: as of `StepEvidence`, in any task.
+        fills: as of `StepEvidence`.
         held: what each variable held when it began.
         reports: how often the program has reported since it began, in all tasks.
         recalled: how often what passed a place has been asked for, by the number of the replica.
@@ -72,6 +73,7 @@ class RunStep:
         self.function = found[0][1].function if found else ""
         self.numbers = found[0][1].numbers if found else ()
         self.fed = any(step.fed for _, step in found)
+        self.fills = any(step.fills for _, step in found)
         self.held = [(reader, each) for reader, step in found for each in step.before]
         self.reports = min((len(step.reported) for _, step in found), default=0)
         self.recalled: Counter[tuple[StepPlace, int]] = Counter()

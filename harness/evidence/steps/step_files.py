@@ -62,16 +62,6 @@ class StepFileWriter:
         self._size += stored.size
         return stored
 
-    @property
-    def mark(self) -> int:
-        """See `EvidenceWriter`."""
-        return len(self._arrays)
-
-    def forget(self, mark: int) -> None:
-        """See `EvidenceWriter`."""
-        self._size -= sum(map(len, self._arrays[mark:]))
-        del self._arrays[mark:]
-
     def publish(self, step: StepEvidence) -> None:
         """Begin to write a step, which is there under its name when all of it is."""
         assert self.folder is not None

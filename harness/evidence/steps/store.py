@@ -71,22 +71,6 @@ class EvidenceWriter:
             self._size += len(data)
         return known
 
-    @property
-    def mark(self) -> int:
-        """How many arrays have been put of this step."""
-        return len(self._arrays)
-
-    def forget(self, mark: int) -> None:
-        """What was put since there were so many is of nothing that will be published."""
-        self._size -= sum(map(len, self._arrays[mark:]))
-        del self._arrays[mark:]
-        self._known = {
-            key: known
-            for key, known in self._known.items()
-            if known.file != self._file or known.begin + known.size <= self._size
-        }
-        self._written = min(self._written, mark)
-
     def publish(self, step: StepEvidence) -> None:
         """Write a step as far as it is known, and the arrays that were put since the one before.
 
@@ -103,10 +87,7 @@ class EvidenceWriter:
         self._published, self._written = step, len(self._arrays)
 
     def begin(self, index: int) -> None:
-        """Arrays that are put from now on are of this step, and nothing more comes of those before.
-
-        What was put before the first step, such as by an evaluation that turns out to be one, is in the file of that.
-        """
+        """Arrays that are put from now on are of this step, and nothing more comes of those before."""
         if index != self._file:
             self._arrays, self._size, self._file, self._written = [], 0, index, 0
         (self._folder / f"{index}{PART}").touch()

@@ -39,7 +39,7 @@ class WholeTensors:
     """Of one observable of a case.
 
     A gradient is a whole by itself. A variable is one as far as it is known what a step began with, which it is where
-    the reference followed the run: that is what the run held when the step before had ended.
+    the reference followed the run: that is what the run held when the step before had ended, if nothing else is known.
 
     Attributes:
         case: see above.
@@ -167,8 +167,9 @@ class WholeTensors:
             return np.zeros(run.array.shape)
         if self.observable != "variables" or not self.case.follows or step is None:
             return None
-        earlier = self._values.get(step - 1, {}).get(name)
-        held = self._started.get(name) if step == self._first else None if earlier is None else earlier.array
+        held = self._begun.get(step, {}).get(name)
+        if step not in self._begun and (earlier := self._values.get(step - 1, {}).get(name)) is not None:
+            held = earlier.array
         return None if held is None or held.shape != run.array.shape else held.astype(np.float64)
 
     @cached_property
@@ -176,13 +177,14 @@ class WholeTensors:
         return history(self.case.run, self.observable, aligned_to=self.case.reference)
 
     @cached_property
-    def _first(self) -> int:
-        return self.case.run.clients[0].steps[0].index
-
-    @cached_property
-    def _started(self) -> dict[str, np.ndarray[Any, Any]]:
-        """What variables held when the first step began."""
-        start = self.case.run.clients[0].start
-        known = () if start is None else start.variables
-        names = unique_names([each.name for each in known])
-        return {name: each.copies[0].numpy() for name, each in zip(names, known, strict=True)}
+    def _begun(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
+        """What variables held when steps began of which that is known by itself, as it is of the first."""
+        client = self.case.run.clients[0]
+        known = {} if client.start is None else {client.steps[0].index: client.start}
+        known |= {start.step: start for start in client.starts if not start.lead}
+        found = {}
+        for step, start in known.items():
+            names = unique_names([each.name for each in start.variables])
+            held = zip(names, start.variables, strict=True)
+            found[step] = {name: each.copies[0].numpy() for name, each in held}
+        return found

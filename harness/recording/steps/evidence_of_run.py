@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from harness.evidence.counters import GivenSeen
@@ -27,15 +28,29 @@ class Writer(Protocol):
     def put(self, value: Any) -> Stored:
         """Where an array will be."""
 
-    @property
-    def mark(self) -> int:
-        """How many arrays have been put of this step."""
-
-    def forget(self, mark: int) -> None:
-        """What was put since there were so many is of nothing that will be published."""
-
     def publish(self, step: StepEvidence) -> None:
         """Write a step."""
+
+
+@dataclass(frozen=True)
+class _Passed:
+    """What a replica was given, or drew, at a place.
+
+    Attributes:
+        outputs: how many of the arrays are that. The others are the draw's parameters.
+    """
+
+    place: StepPlace
+    replica: int
+    operation: str
+    arrays: Sequence[Any]
+    outputs: int
+
+    def put(self, writer: Writer) -> PlaceValue:
+        """The same, in the evidence."""
+        stored = [writer.put(array) for array in self.arrays]
+        of, parameters = tuple(stored[: self.outputs]), tuple(stored[self.outputs :])
+        return PlaceValue(self.place, self.replica, of, self.operation, parameters)
 
 
 class RunEvidenceWriter:
@@ -70,8 +85,7 @@ class RunEvidenceWriter:
         self._passed: list[PlaceValue] = []
         self._reported: list[tuple[HeldVariable, ...]] = []
         self._evaluations: list[tuple[PlaceValue, ...]] = []
-        self._evaluation: list[PlaceValue] | None = None
-        self._mark = 0
+        self._evaluation: list[_Passed] | None = None
 
     def begin(
         self,
@@ -90,7 +104,7 @@ class RunEvidenceWriter:
             self._writer.begin(self._index)
             self._eager, self._worker, self._before, self._reported = eager, worker, (), []
             # What was taken for an evaluation, and asks for gradients now, is this step.
-            self._passed = self._evaluation or []
+            self._passed = [each.put(self._writer) for each in self._evaluation or ()]
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
         # One replica has nothing that would be what each of several has for itself.
@@ -153,15 +167,12 @@ class RunEvidenceWriter:
 
     def begin_evaluation(self) -> None:
         """What passes now is of an evaluation."""
-        self._evaluation, self._mark = [], self._writer.mark
+        self._evaluation = []
 
     def end_evaluation(self, *, ran: bool) -> str | None:
         """Keep what has passed, if it was one."""
-        if self._evaluation is not None:
-            if ran and self._index:
-                self._evaluations.append(tuple(self._evaluation))
-            else:
-                self._writer.forget(self._mark)
+        if self._evaluation is not None and ran and self._index:
+            self._evaluations.append(tuple(each.put(self._writer) for each in self._evaluation))
         self._evaluation = None
         return None
 
@@ -202,14 +213,13 @@ class RunEvidenceWriter:
         operation: str = "",
         parameters: Sequence[Any] = (),
     ) -> None:
-        count = len(values)
-
         def take(arrays: list[Any]) -> None:
+            passed = _Passed(place, replica, operation, arrays, len(values))
             with self._lock:
-                passed = self._passed if self._evaluation is None else self._evaluation
-                if self._open or self._evaluation is not None:
-                    stored = [self._writer.put(array) for array in arrays]
-                    passed.append(PlaceValue(place, replica, tuple(stored[:count]), operation, tuple(stored[count:])))
+                if self._evaluation is not None:
+                    self._evaluation.append(passed)
+                elif self._open:
+                    self._passed.append(passed.put(self._writer))
 
         self._deliver([*values, *parameters], take)
 

@@ -25,7 +25,6 @@ from harness.evidence.steps import (
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import DrawSeen
 from harness.recording.noise import Noise
-from harness.recording.steps.call_numbers import with_numbers
 from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_each, in_turn, is_alike
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
@@ -42,9 +41,8 @@ from harness.recording.steps.row_joins import (
     sizes_of,
 )
 from harness.recording.steps.row_parts import numbers_of_rows
+from harness.recording.steps.single_calls import SingleCalls
 from harness.recording.watch.places import BY_PYTHON, Places
-
-_OTHER_CALL = "the run called another function of the script in this step, or spelled its arguments otherwise"
 
 
 class Follower:
@@ -76,8 +74,7 @@ class Follower:
         self._state = FollowedState(noise, silent)
         self._lock = threading.Lock()
         self._index = 0
-        self._called = self._began = ""
-        self._fed = self._is_fed = False
+        self._calls = SingleCalls()
         self._step: RunStep | None = None
         self._pending: Variables | None = None
         self._assumed: list[tuple[Callable[[RunStep], Any], Any]] = []
@@ -122,13 +119,11 @@ class Follower:
     @property
     def function(self) -> str:
         """See `Steps`."""
-        return self._began
+        return self._calls.function
 
     def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> Sequence[Any] | None:
         """The numbers that the run's call had, if that is alike."""
-        following = self._evidence.step(self._index + 1)
-        self._called, self._fed = function, fed
-        return with_numbers(arguments, following.numbers) if function == following.function else None
+        return self._calls.called(function, arguments, self._evidence.step(self._index + 1), fed=fed)
 
     @property
     def begins_part(self) -> bool:
@@ -164,7 +159,7 @@ class Follower:
         self._examples = None
         self._draws_seen.clear()
         self._step, self._pending = None, [*variables, *others()]
-        self._began, self._is_fed = self._called, self._fed
+        self._calls.begin()
         if not traced or self._evidence.is_settled(self._index):
             self.computes()
 
@@ -211,10 +206,9 @@ class Follower:
         """What passes from now on belongs to no step."""
         self.computes()
         step, self._step = self._step, None
-        if step is not None and step.original is not None:
-            fed = "it is given what an earlier call of the program has computed"
-            told = {_OTHER_CALL: step.function not in ("", self._began), fed: step.fed or self._is_fed}
-            self._apart.update((why, None) for why, holds in told.items() if holds)
+        self._index -= self.are_single and not trained  # it is still to come
+        if step is not None:
+            self._apart.update(dict.fromkeys(self._calls.apart(step)))
         self._state.end()
         if self._standing.common:
             self._state.share(variables())
@@ -246,9 +240,13 @@ class Follower:
         return True
 
     def trains_in_eager_run(self, number: int) -> bool | None:
-        """Whether the run's next step, if it was this eager call of `Strategy.run`, took gradients."""
+        """Of single steps it is known by its name, which an evaluation may have too."""
         following = self._evidence.step(self._index + 1) if self._step is None else None
-        return following.trained if following is not None and following.eager == number else None
+        if following is None:
+            return None
+        if self.are_single:
+            return False if self._calls.is_called(following) else None
+        return following.trained if following.eager == number else None
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """Those that this process was given itself, where it reports the run's."""
@@ -294,7 +292,8 @@ class Follower:
     @property
     def _is_compared(self) -> bool:
         """Whether a step is being made of which there is evidence, and no evaluation."""
-        return self._step is not None and self._step.is_there and self._evaluated is None
+        step = self._step
+        return step is not None and step.is_there and not step.fills and self._evaluated is None
 
     def _compare(self, given: Sequence[Any], own: Sequence[Any]) -> None:
         if self._step is None or self._step.original is not None:  # which are not its own in turn

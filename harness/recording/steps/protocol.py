@@ -161,7 +161,10 @@ class Steps(Protocol):
         """
 
     def trains_in_eager_run(self, number: int) -> bool | None:
-        """Whether gradients are taken in this eager call of `Strategy.run`, if it is known that it is the next step."""
+        """Whether gradients are taken in this eager call of `Strategy.run`, if it is known that it is the next step.
+
+        False where it is only likely: it is to begin with what that step began with, and turns out to be one, or not.
+        """
 
     def own_ids(self, reported: Sequence[tuple[int, ...]]) -> Sequence[tuple[int, ...]]:
         """The ids of examples that a step had in this process, of those that the program reports."""

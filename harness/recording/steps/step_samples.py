@@ -25,6 +25,9 @@ _SHARE = 0.01
 _LATELY = 16
 """So many steps tell how long a step takes, in the middle, and a digest, which others only delay, at the quickest."""
 
+_FIRST_STEPS = 32
+"""Of so many it is noted which function each of them called: a judge's script calls them in this order."""
+
 
 class SampleWriter(RunEvidenceWriter):
     """Leaves the evidence of the first step, and of each whose number can be divided by `every`.
@@ -58,6 +61,7 @@ class SampleWriter(RunEvidenceWriter):
         self._seen: Seen | None = None
         self._called: tuple[str, Numbers, bool] = ("", (), False)
         self._began: tuple[str, Numbers, bool] = self._called
+        self._order: list[str] = []
         self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
         self._given: DigestWriter | None = None
@@ -126,7 +130,10 @@ class SampleWriter(RunEvidenceWriter):
         super().end(variables if self._pending else tuple, done=done, trained=trained, by_hand=by_hand)
         if not (done and trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
-        elif self._begun and 2 * min(self._took) <= _SHARE * statistics.median(self._lasted):
+            return
+        if len(self._order) < _FIRST_STEPS:
+            self._order.append(self.function)
+        if self._begun and 2 * min(self._took) <= _SHARE * statistics.median(self._lasted):
             self._left = self._digests.now()
 
     def _digest(self) -> None:
@@ -171,7 +178,8 @@ class SampleWriter(RunEvidenceWriter):
 
     def _evidence(self) -> StepEvidence:
         told: dict[str, Any] = dict(zip(("function", "numbers", "fed"), self._began, strict=True))
-        return msgspec.structs.replace(super()._evidence(), seen=msgspec.msgpack.encode(self._seen), **told)
+        seen, order = msgspec.msgpack.encode(self._seen), tuple(self._order)
+        return msgspec.structs.replace(super()._evidence(), seen=seen, order=order, **told)
 
 
 def _joined(digests: Sequence[int]) -> int:

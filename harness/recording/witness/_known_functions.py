@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import weakref
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,8 +35,6 @@ class KnownFunctions:
         by_hand: those that are a step of a program which takes no gradients, if it assigns what they compute.
         changing: those in which variables change that a step is there to change.
         evaluating: those that run replicas and take no gradients, of a program that does elsewhere.
-        eager: those that are a step when replicas run them eagerly: it begins with the call, and not where a tape is
-            asked for gradients.
     """
 
     def __init__(self) -> None:
@@ -41,7 +42,7 @@ class KnownFunctions:
         self.by_hand: weakref.WeakSet[Any] = weakref.WeakSet()
         self.changing: weakref.WeakSet[Any] = weakref.WeakSet()
         self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
-        self.eager: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._eager: set[Hashable] = set()
 
     def call(self, function: Any, *, is_traced: bool) -> KnownCall:
         """What is known of a call.
@@ -50,10 +51,34 @@ class KnownFunctions:
             function: that is called.
             is_traced: whether it is a `tf.function`, whose Python is not run again.
         """
+        trains_eagerly = _sameness(function) in self._eager
         if not is_traced:
-            return KnownCall(trains=function in self.eager)
-        trains = function in self.training or function in self.eager
+            return KnownCall(trains=trains_eagerly)
+        trains = function in self.training or trains_eagerly
         return KnownCall(trains, *(function in kind for kind in (self.by_hand, self.evaluating, self.changing)))
+
+    def trains_eagerly(self, function: Any) -> None:
+        """It is a step when replicas run it eagerly: that begins with the call, not where a tape is asked."""
+        self._eager.add(_sameness(function))
 
     def __contains__(self, function: Any) -> bool:
         return any(function in kind for kind in (self.training, self.by_hand, self.evaluating))
+
+
+def _sameness(function: Any) -> Hashable:
+    """What is equal for functions that a program makes for each call anew, as tf_keras does.
+
+    Those of one code that hold other flags are others, since one of them may train and another not.
+    """
+    if inspect.isfunction(function):
+        code, flags = function.__code__, []
+        for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # it is empty
+                if (value := cell.cell_contents) is None or isinstance(value, (bool, str)):
+                    flags.append((name, value))
+        return code, tuple(flags)
+    try:
+        hash(function)
+        return weakref.ref(function)
+    except TypeError:  # nothing tells it from others of its kind
+        return repr(type(function))

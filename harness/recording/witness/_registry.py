@@ -147,13 +147,19 @@ class Registry:
             self._entries.append(entry)
             self._known[id(variable)] = entry
             self._inside.update((id(inside), entry) for inside in _inside(variable))
-            self._judged = None
+            self._forget_judged()
 
     def train(self, variable: Any) -> None:
         """Note that a variable is trained."""
         entry = self.entry(variable)
         if entry is not None and not entry.trained:
-            entry.trained, self._judged = True, None
+            entry.trained = True
+            self._forget_judged()
+
+    def _forget_judged(self) -> None:
+        """Have it seen again which are judged: each of the two memories may be asked first."""
+        self._judged = None
+        self._state.clear()
 
     def entry(self, variable: Any) -> VariableEntry | None:
         """That of a variable of Keras or TensorFlow, or of one copy of a distributed one."""
@@ -213,8 +219,6 @@ class Registry:
 
     def judged_state(self, *, reported: bool) -> list[tuple[RegisteredName, Any]]:
         """Those that are judged, with those that the program reports or without."""
-        if self._judged is None:  # a variable was made, or is trained now
-            self._state.clear()
         known = [(named, entry.made()) for named, entry in self._state.get(reported, ())]
         if known and all(variable is not None for _, variable in known):
             return known

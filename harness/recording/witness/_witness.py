@@ -313,7 +313,7 @@ class Witness:
 
         gathered = self._gathered
         wanted = gathered.in_full or last
-        last = last or isinstance(gathered.steps, SampleWriter)  # few are, so that all of them can be kept
+        last = last or (gathered.steps is not None and gathered.steps.are_single)  # few are, so that all can be kept
         variables = [(entry, variable) for entry, variable in step.variables if not entry.reported]
         if not variables or not (wanted or self._noise):
             return None

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import inspect
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -62,8 +61,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
                     if is_function:
                         gathered.remember(function)
                     elif was_step():
-                        with contextlib.suppress(TypeError):  # what cannot be referred to is no function
-                            gathered.functions.eager.add(function)
+                        gathered.functions.trains_eagerly(function)
             if was_step():
                 _see_result(gathered, function, result)
             if gathered.tapes and gathered.was_evaluation and (name := _name_of(function)) is not None:
@@ -101,12 +99,11 @@ def _tracing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
 
 
 def _same(function: Any) -> Any:
-    """What is the same each time that a program calls a function: it may make a lambda or a partial one each time."""
+    """What is the same each time that a program calls a function: it may make a partial one each time."""
     function = getattr(function, _TRACED_FROM, function)
     while isinstance(function, functools.partial):
         function = function.func
-    function = getattr(function, "__func__", function)
-    return function.__code__ if inspect.isfunction(function) and function.__name__ == "<lambda>" else function
+    return getattr(function, "__func__", function)
 
 
 def _with_numbers(
@@ -138,10 +135,8 @@ def _identity(function: Any) -> str:
     """What tells a function of a program from its others, in every process that runs the same files."""
     from tensorflow.python.util import tf_decorator
 
-    code = function if inspect.iscode(function) else None
-    if code is None:
-        _, inner = tf_decorator.unwrap(getattr(function, "python_function", function))
-        code = getattr(getattr(inner, "func", inner), "__code__", None)
+    _, inner = tf_decorator.unwrap(getattr(function, "python_function", function))
+    code = getattr(getattr(inner, "func", inner), "__code__", None)
     if code is None:
         return type(function).__name__
     return f"{place(Path(code.co_filename).name, code.co_firstlineno)} {code.co_name}"

@@ -237,8 +237,7 @@ class WitnessState(Sight):
     def assigns(self, variable: Any) -> None:
         """A variable gets a value: in a program that has taken no gradients a call that ran replicas is a step by that.
 
-        The program may assign what they have computed in that call, or after it. Who keeps evidence has begun with the
-        step when replicas were run.
+        That may be in the call, or after it. Who keeps evidence has begun with the step when replicas were run.
         """
         if self.registry.is_own(variable):
             self.changes()
@@ -331,12 +330,12 @@ class WitnessState(Sight):
         self._entered, self._ended = False, None
         if is_step:
             self._begin()
-        elif (known.by_hand or trains is False) and not self.tapes and self.steps is not None:
+        elif trains is False or (known.by_hand and not self.tapes and self.steps is not None):
             self._begins_by_hand()
         self._trained, self._changes, self._ran, self._depth, done = is_step, known.changes, known.evaluates, 1, False
-        open_ = self.steps is not None and bool(self.tapes) and not (is_step or self._entered)
-        if open_ and self.steps is not None:
-            self.steps.begin_evaluation()
+        waiting = self.steps if self.tapes and not (is_step or self._entered) else None
+        if waiting is not None:
+            waiting.begin_evaluation()
         begin = stamp()
         try:
             yield lambda: self._trained
@@ -349,16 +348,16 @@ class WitnessState(Sight):
             self._depth, self._eager = 0, None
             self._started |= self._trained and self.tapes > 0
             span = begin, stamp()
-            if open_ and self.steps is not None:
+            if waiting is not None:
                 with self.keeping():
-                    self.apart = self.steps.end_evaluation(ran=done and self.was_evaluation)
+                    self.apart = waiting.end_evaluation(ran=done and self.was_evaluation)
             if (self._trained or self._entered) and self.steps is not None:
                 with self.keeping():
-                    by_hand = not self.tapes
-                    self.steps.end(self.registry.other_state, done=done, trained=self._trained, by_hand=by_hand)
+                    other = self.registry.other_state
+                    self.steps.end(other, done=done, trained=self._trained, by_hand=not self.tapes)
             with self._lock:
-                events, self._events = self._events, []
-            self.passed = events
+                events = self.passed = self._events
+                self._events = []
             if done and self._trained:
                 self._makes(events, span)
                 if self._changes and self.steps is not None and self.steps.are_single:
@@ -391,16 +390,15 @@ class WitnessState(Sight):
             self.functions.evaluating.add(function)
 
     def _makes(self, events: list[Event], span: Span) -> None:
-        self.made = self._step(events)
-        self.made.span = span
+        self.made = self._step(events, span)
         if self.at_once:
             self.look()
 
-    def _step(self, events: list[Event]) -> StepSeen:
+    def _step(self, events: list[Event], span: Span | None = None) -> StepSeen:
         # The program may have let go of its variables when they are read.
         watched = self.steps is not None or "variables" not in self.reported
         judged = self.registry.judged() if watched else []
-        return StepSeen(events, judged, worker=self.worker, by_hand=not self.tapes)
+        return StepSeen(events, judged, worker=self.worker, span=span, by_hand=not self.tapes)
 
     def fetch(self, steps: Sequence[StepSeen]) -> None:
         """Bring to steps what has waited of them. What has waited of other calls is forgotten."""

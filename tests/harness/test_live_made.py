@@ -1,0 +1,91 @@
+"""What a program makes in the first call of a function cannot be set before it: the judge lets that call pass."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.harness._called import lockstep
+
+_SCRIPT = """import sys
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+rows = np.random.default_rng(1).normal(size=(8 * 24, 3)).astype("f4")
+with strategy.scope():
+    layers = [tf_keras.Input((3,)), tf_keras.layers.Dense(4), tf_keras.layers.BatchNormalization()]
+    model = tf_keras.Sequential([*layers, tf_keras.layers.Dense(1)])
+    model.compile(tf_keras.optimizers.Adam(0.01), "mse", run_eagerly="eager" in sys.argv)
+    weights = [tf.Variable([1.0, 2.0, 3.0]), tf.Variable([0.5, -0.5, 1.5])]
+    optimizers = [tf_keras.optimizers.Adam(0.01), tf_keras.optimizers.RMSprop(0.01)]
+
+
+def one_of(which):
+    def one(x, factor):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.maximum(tf.linalg.matvec(x, weights[which]) - 1.0, -1.0) ** 2) / 8
+        gradient = tape.gradient(loss, weights[which])
+        if tf.distribute.get_replica_context().replica_id_in_sync_group == 1:
+            gradient *= factor
+        optimizers[which].apply_gradients([(gradient, weights[which])])
+
+    return one
+
+
+@tf.function
+def first(x, factor):
+    strategy.run(one_of(0), args=(x, factor))
+
+
+@tf.function
+def second(x, factor):
+    strategy.run(one_of(1), args=(x, factor))
+
+
+if "fit" in sys.argv:
+    data = tf.data.Dataset.from_tensor_slices((rows, rows[:, :1])).batch(8)
+    model.fit(data, epochs=3, validation_data=data.take(1), verbose=0)
+else:
+    data = tf.data.Dataset.from_tensor_slices(rows).batch(8).repeat()
+    for number, x in enumerate(strategy.experimental_distribute_dataset(data), 1):
+        if number > 72:
+            break
+        factor = 2.0 if number > 50 and "wrong" in sys.argv else 1.0
+        (second if "two" in sys.argv and number % 3 == 0 else first)(x, factor)
+"""
+
+
+def _judged(*args: str, every: int = 7) -> dict[int, str]:
+    """By step the outcome."""
+    Path("train.py").write_text(_SCRIPT)
+    watch = (sys.executable, "-m", "harness.watch", "--every", str(every), "--out", "left", "train.py", *args)
+    subprocess.run(watch, check=True, timeout=300)
+    said = lockstep("judge", "left", "--json", code=1 if "wrong" in args else 0).stdout
+    return {step["step"]: step["outcome"] for step in map(json.loads, said.splitlines())}
+
+
+_SAMPLED = (1, *range(7, 71, 7))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("args", [("loop",), ("two",), ("fit",), ("fit", "eager")], ids=" ".join)
+def test_slots_that_the_first_call_makes_are_set_before_later_ones(args: tuple[str, ...], here: Path) -> None:
+    """More than eight steps, so that the judge begins anew in the middle of the training."""
+    assert _judged(*args) == dict.fromkeys(_SAMPLED, "consistent")
+
+
+@pytest.mark.full
+def test_a_mistake_after_them_is_found(here: Path) -> None:
+    """In either function: from step 51 on one replica's gradient is twice what it should be."""
+    found = _judged("two", "wrong")
+    assert found == {step: "inconsistent" if step > 50 else "consistent" for step in _SAMPLED}
