@@ -28,7 +28,8 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM, model: Any =
     left costs a line on stderr.
 
     Args:
-        every: of each step whose number can be divided by this, and of the first.
+        every: of each step whose number can be divided by this, of the first, and of a function whose steps have other
+            numbers.
         out: the directory, which all tasks of the job share.
         room: what they may take there together, such as `20GB`; of more the oldest steps are removed.
         model: of Keras, if that has been built and compiled before.

@@ -41,6 +41,8 @@ _CLUSTER = ("worker", "devices", "plan")
 def watch(command: tuple[str, ...], every: int, room: str, out: Path | None, **options: Any) -> int:
     """Run COMMAND, which starts a Python script, and leave the evidence of its first step and of every Nth.
 
+    Of several functions in turns each leaves some.
+
     The training is not changed, and does not fail or wait because of it. Without --worker and --devices it is run as it
     is, on the devices of this machine.
     """

@@ -32,6 +32,9 @@ _FIRST_STEPS = 32
 class SampleWriter(RunEvidenceWriter):
     """Leaves the evidence of the first step, and of each whose number can be divided by `every`.
 
+    Where a program has several functions in turns, these may be steps of one only. So a step is left too whose function
+    has left none yet, or none for twice as many.
+
     A training never waits for it: while one is still being written, the next one is left out. Its number is that of the
     step among those that have come to their end and took gradients.
 
@@ -62,6 +65,8 @@ class SampleWriter(RunEvidenceWriter):
         self._called: tuple[str, Numbers, bool] = ("", (), False)
         self._began: tuple[str, Numbers, bool] = self._called
         self._order: list[str] = []
+        self._is_due = self._is_wanted = False
+        self._latest: dict[str, int] = {}
         self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
         self._given: DigestWriter | None = None
@@ -78,7 +83,11 @@ class SampleWriter(RunEvidenceWriter):
 
     def wants(self, number: int) -> bool:
         """See above."""
-        return self._loose.folder is not None and (number == 1 or number % self._every == 0)
+        if number == self._index:
+            return self._is_wanted
+        latest = self._latest.get(self._called[0])
+        is_due = latest is None or number - latest >= 2 * self._every
+        return self._loose.folder is not None and (is_due or number % self._every == 0)
 
     @property
     def function(self) -> str:
@@ -87,7 +96,9 @@ class SampleWriter(RunEvidenceWriter):
 
     def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> None:
         """Keep the numbers of a call that may be the next step."""
-        self._called = function, numbers_of(arguments) if self.wants(self._index + 1) else (), fed
+        self._called = function, (), fed
+        if self.wants(self._index + 1):
+            self._called = function, numbers_of(arguments), fed
 
     def begin(
         self,
@@ -100,9 +111,11 @@ class SampleWriter(RunEvidenceWriter):
     ) -> None:
         """Publish the step before, if it was one of them, and begin with what the variables hold if this is."""
         number = self._index + 1
-        wanted = self.wants(number) and not self._loose.is_busy
-        if self.wants(number) and not wanted:
+        wanted, is_busy = self.wants(number), self._loose.is_busy
+        self._is_due = wanted
+        if wanted and is_busy and number % self._every == 0:
             self._note("steps are left out while the one before is still being written")
+        wanted = self._is_wanted = wanted and not is_busy
         self._digest()
         held: dict[str, Any] = {"variables": variables, "others": others} if wanted else {"variables": ()}
         super().begin(eager=eager, worker=worker, traced=traced, **held)
@@ -131,6 +144,8 @@ class SampleWriter(RunEvidenceWriter):
         if not (done and trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
             return
+        if self._is_due:  # whoever is busy: all tasks leave the same steps
+            self._latest[self.function] = self._index
         if len(self._order) < _FIRST_STEPS:
             self._order.append(self.function)
         if self._begun and 2 * min(self._took) <= _SHARE * statistics.median(self._lasted):

@@ -302,6 +302,7 @@ class WitnessState(Sight):
                 state = self.registry.judged_state(reported=not self._started)
                 others = self.registry.unjudged_state if self.steps.are_single else tuple
                 self.steps.begin(state, self._eager, self.worker, traced=traced, others=others)
+                self.switch.turn(on=self.in_full)  # some are wanted for what is called in them
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
         """Around what is done for the evidence of steps: a run goes on without, and who follows one does not."""
