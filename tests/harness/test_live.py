@@ -38,6 +38,7 @@ from harness.live import Judge, StepFinding, StepJudged
 from harness.live.scalars import Scalars, masked_crc
 from harness.live.state import divergences
 from harness.recording.steps import SampleWriter
+from harness.recording.steps.protocol import StepBegin
 from simulator import UsageError
 from tests.harness._called import called, lockstep
 from tests.harness._loop import LOOP
@@ -289,7 +290,7 @@ def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[SampleWri
 
 
 def _step(leaving: SampleWriter, number: int, *, done: bool = True, trained: bool = True) -> None:
-    leaving.begin((), None, None)
+    leaving.begin(StepBegin())
     leaving.end(tuple, done=done, trained=trained, by_hand=False)
     leaving.saw(Seen(number, 0.0))
 
@@ -347,7 +348,7 @@ def test_what_passes_before_a_tape_is_asked_is_of_the_step_that_begins_then(tmp_
         leaving.given(0, {0: [[np.arange(number)]]})
         if ran:
             leaving.end_evaluation(ran=True)
-    leaving.begin((), None, None)
+    leaving.begin(StepBegin())
     leaving.end_evaluation(ran=False)
     leaving.end(tuple, done=True, trained=True, by_hand=False)
     leaving.saw(Seen(2, 0.0))

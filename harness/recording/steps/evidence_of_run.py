@@ -13,7 +13,7 @@ from harness.evidence.steps import GIVEN, HeldVariable, PlaceValue, StepEvidence
 from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, is_statistics
 from harness.recording.reader import Reader
-from harness.recording.steps.protocol import ReplicaDraw, Variables
+from harness.recording.steps.protocol import ReplicaDraw, StepBegin, Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
@@ -87,28 +87,20 @@ class RunEvidenceWriter:
         self._evaluations: list[tuple[PlaceValue, ...]] = []
         self._evaluation: list[_Passed] | None = None
 
-    def begin(
-        self,
-        variables: Variables,
-        eager: int | None,
-        worker: int | None,
-        *,
-        traced: bool = False,
-        others: Callable[[], Variables] = tuple,
-    ) -> None:
+    def begin(self, step: StepBegin) -> None:
         """Publish the step before, and begin with what the variables hold."""
         try:
             self._settle()
         finally:  # a step that could not be published is missing, and does not shift those after it
             self._index += 1
             self._writer.begin(self._index)
-            self._eager, self._worker, self._before, self._reported = eager, worker, (), []
+            self._eager, self._worker, self._before, self._reported = step.eager, step.worker, (), []
             # What was taken for an evaluation, and asks for gradients now, is this step.
             self._passed = [each.put(self._writer) for each in self._evaluation or ()]
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
         # One replica has nothing that would be what each of several has for itself.
-        self._before = self._held(variables) + self._held(others(), lambda name, how: how != "own")
+        self._before = self._held(step.variables) + self._held(step.others(), lambda name, how: how != "own")
 
     def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> None:
         """Not asked."""

@@ -29,7 +29,7 @@ from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.followed_state import FollowedState
-from harness.recording.steps.protocol import ReplicaDraw, Variables
+from harness.recording.steps.protocol import ReplicaDraw, StepBegin, Variables
 from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
@@ -144,23 +144,15 @@ class Follower:
         """No step can be judged from now on: nobody knows which of them call it."""
         self._blind[why] = None
 
-    def begin(
-        self,
-        variables: Variables,
-        eager: int | None,
-        worker: int | None,
-        *,
-        traced: bool = False,
-        others: Callable[[], Variables] = tuple,
-    ) -> None:
+    def begin(self, step: StepBegin) -> None:
         """Set the variables to what the run's step began with, or have `computes` do it when that is there."""
         self._index += 1
         self._apart.clear()
         self._examples = None
         self._draws_seen.clear()
-        self._step, self._pending = None, [*variables, *others()]
+        self._step, self._pending = None, [*step.variables, *step.others()]
         self._calls.begin()
-        if not traced or self._evidence.is_settled(self._index):
+        if not step.traced or self._evidence.is_settled(self._index):
             self.computes()
 
     def computes(self) -> None:

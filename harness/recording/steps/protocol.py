@@ -53,6 +53,25 @@ class ReplicaDraw:
     call: PythonCall | None
 
 
+@dataclass(frozen=True)
+class StepBegin:
+    """What is known of a step when it begins.
+
+    Attributes:
+        variables: those that are compared where it begins, and so are what it begins with.
+        eager: as of `harness.evidence.steps.StepEvidence`.
+        worker: as of `harness.evidence.steps.StepEvidence`.
+        traced: whether its graph is being built, so that nothing is computed before `Steps.computes`.
+        others: gives what else a single step begins with, which is not compared.
+    """
+
+    variables: Variables = ()
+    eager: int | None = None
+    worker: int | None = None
+    traced: bool = False
+    others: Callable[[], Variables] = tuple
+
+
 class Steps(Protocol):
     """Hears of each step when it begins and when it has ended, and of all that passes in between.
 
@@ -85,24 +104,8 @@ class Steps(Protocol):
     def wants(self, number: int) -> bool:
         """Whether numbers of a step are wanted, which is known by its own number, from 1."""
 
-    def begin(
-        self,
-        variables: Variables,
-        eager: int | None,
-        worker: int | None,
-        *,
-        traced: bool = False,
-        others: Callable[[], Variables] = tuple,
-    ) -> None:
-        """A step begins, of which nothing has been computed yet.
-
-        Args:
-            variables: those that are compared where this step begins, and so are what it begins with.
-            eager: as of `harness.evidence.steps.StepEvidence`.
-            worker: as of `harness.evidence.steps.StepEvidence`.
-            traced: whether its graph is being built, so that nothing is computed before `computes`.
-            others: gives what else a single step begins with, which is not compared.
-        """
+    def begin(self, step: StepBegin) -> None:
+        """A step begins, of which nothing has been computed yet."""
 
     def computes(self) -> None:
         """A graph is about to be run."""

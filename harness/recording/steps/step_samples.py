@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import statistics
 import time
@@ -18,7 +19,7 @@ from harness.evidence.trace import Seen
 from harness.recording.steps.call_numbers import Numbers, numbers_of
 from harness.recording.steps.digest_operations import DigestOperations, digest_of_examples
 from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
-from harness.recording.steps.protocol import Variables
+from harness.recording.steps.protocol import StepBegin, Variables
 
 _SHARE = 0.01
 """Of the time of a step, which two digests may take; else there is one, before the step."""
@@ -100,15 +101,7 @@ class SampleWriter(RunEvidenceWriter):
         if self.wants(self._index + 1):
             self._called = function, numbers_of(arguments), fed
 
-    def begin(
-        self,
-        variables: Variables,
-        eager: int | None,
-        worker: int | None,
-        *,
-        traced: bool = False,
-        others: Callable[[], Variables] = tuple,
-    ) -> None:
+    def begin(self, step: StepBegin) -> None:
         """Publish the step before, if it was one of them, and begin with what the variables hold if this is."""
         number = self._index + 1
         wanted, is_busy = self.wants(number), self._loose.is_busy
@@ -117,14 +110,13 @@ class SampleWriter(RunEvidenceWriter):
             self._note("steps are left out while the one before is still being written")
         wanted = self._is_wanted = wanted and not is_busy
         self._digest()
-        held: dict[str, Any] = {"variables": variables, "others": others} if wanted else {"variables": ()}
-        super().begin(eager=eager, worker=worker, traced=traced, **held)
+        super().begin(step if wanted else dataclasses.replace(step, variables=(), others=tuple))
         self._began = self._called
         self._seen = None
         if not wanted:
             self._open = self._pending = False
         if self._digested is not None:
-            self._digests.know(variables)
+            self._digests.know(step.variables)
             before, self._at = self._at, time.perf_counter()
             self._begun, self._left = self._digests.now(), ()
             self._took.append(time.perf_counter() - self._at)

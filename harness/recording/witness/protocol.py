@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.evidence.stand_ins import ENDLESS
 from harness.recording.closure_files import Files
 from harness.recording.reader import Reader
+from harness.recording.steps.protocol import StepBegin
 from harness.recording.witness._call_results import ends_data, said_of
 from harness.recording.witness._graph_values import ValueBatch, emit
 from harness.recording.witness._known_functions import KnownCall, KnownFunctions
@@ -301,7 +302,7 @@ class WitnessState(Sight):
                     self.started()
                 state = self.registry.judged_state(reported=not self._started)
                 others = self.registry.unjudged_state if self.steps.are_single else tuple
-                self.steps.begin(state, self._eager, self.worker, traced=traced, others=others)
+                self.steps.begin(StepBegin(state, self._eager, self.worker, traced, others))
                 self.switch.turn(on=self.in_full)  # some are wanted for what is called in them
 
     def keeping(self) -> contextlib.AbstractContextManager[None]:
