@@ -60,6 +60,31 @@ def makes_variables(step: StepEvidence) -> bool:
     return bool(left - Counter(each.name for each in step.before))
 
 
+def may_be_restored(training: Training, number: int) -> bool:
+    """Whether a step has made variables of which a checkpoint may have said what they begin with: nobody has noted it.
+
+    Raises:
+        OSError: it is removed in this moment.
+        ValueError: it is damaged.
+    """
+    reader = training.readers()[0][1]
+    if (step := reader.step(number)) is None or not makes_variables(step):
+        return False
+    begun = reader.step(1) or step
+    counters = [copy for each in begun.before for copy in each.copies if not copy.shape and "int" in copy.dtype]
+    return training.number > 0 or any(reader.array(each) for each in counters)
+
+
+def begins_with_all(reader: EvidenceReader, start: Start | None) -> bool:
+    """Whether the judge's script begins with all variables that the training began with, which may have restored some.
+
+    Raises:
+        ValueError: the first step is damaged.
+    """
+    step, known = reader.step(1), Counter(each.name for each in start.variables) if start is not None else Counter()
+    return step is None or not Counter(each.name for each in step.before) - known
+
+
 def _begun(reader: EvidenceReader, step: StepEvidence, seen: Seen) -> Iterator[SeenVariable]:
     """What it began with of the variables that are compared, of which names alone tell which is which."""
     left, held = Counter(each.name for each in seen.variables or ()), Counter(each.name for each in step.before)

@@ -24,7 +24,7 @@ from harness.evidence.trace import Seen
 from harness.judging.verdict import Verdict
 from harness.live.alone import cannot_note, check_notes, judging_alone
 from harness.live.arrangement import Arrangement, arranged
-from harness.live.composition import compose, makes_variables, seen_of
+from harness.live.composition import begins_with_all, compose, makes_variables, may_be_restored, seen_of
 from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
@@ -50,6 +50,7 @@ _OF_ONE_STEP = ("variables_match_reference", *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
 _FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
+_RESTORED = "variables that its call makes may begin with what a checkpoint has, which nobody has noted"
 _APART = "what it computes is not judged, since its replicas began with different copies"
 
 
@@ -68,6 +69,7 @@ class Judge:
         self._timeout = timeout
         self._file = deposit / JUDGED
         self._order: dict[int, tuple[str, ...]] = {}
+        self._late: set[int] = set()
         self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
 
     @contextlib.contextmanager
@@ -198,7 +200,7 @@ class Judge:
 
         def broken(step: int) -> str | None:
             with contextlib.suppress(OSError, ValueError):  # as above
-                return begun_with_nan(training, step)
+                return begun_with_nan(training, step) or (_RESTORED if may_be_restored(training, step) else None)
             return None
 
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
@@ -207,10 +209,10 @@ class Judge:
             yield StepJudged(training.number, step, "abstained", why=why)
         whole = [step for step in steps if step not in damaged]
         alike = [step for step in whole if not apart(step)]
-        with_nan = {step: why for step in alike if (why := broken(step)) is not None}
-        for step, why in with_nan.items():
+        unknown = {step: why for step in alike if (why := broken(step)) is not None}
+        for step, why in unknown.items():
             yield StepJudged(training.number, step, "abstained", why=why)
-        yield from self._judge_together(training, [step for step in alike if step not in with_nan])
+        yield from self._judge_together(training, [step for step in alike if step not in unknown])
         for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
                 yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
@@ -224,7 +226,7 @@ class Judge:
             yield from self._judge_together(training, list(chosen.places))
             yield from self._judge_together(training, [step for step in steps if step not in chosen.places])
             return
-        seen: Sequence[Seen] = ()
+        seen, late = list[Seen](), len(self._late)
         began = time.monotonic()
         try:
             verdict, seen = self._verdict(training, chosen)
@@ -233,7 +235,7 @@ class Judge:
         except (Abstained, RunFailed, OSError, ValueError) as error:  # of a failure `_failure` tells
             verdict = Verdict("", training.job.header.strategy, (), abstained=str(error))
         order = [each.called for each in seen]
-        if self._learns(training, chosen, order):
+        if self._learns(training, chosen, order) or len(self._late) > late:
             yield from self._judge_together(training, steps)
             return
         if misplaced := list(chosen.misplaced(order)):
@@ -282,7 +284,8 @@ class Judge:
                 if (step := reader.step(number)) is not None:
                     functions[number] = step.function
                     order = order if is_learned else max(order, step.order, key=len)
-                    making.update([number] if makes_variables(step) else [])
+                    is_first = number == 1 and training.number not in self._late
+                    making.update([number] if is_first or makes_variables(step) else [])
         return arranged(functions, order, _TOGETHER + 1, making)
 
     def _learns(self, training: Training, chosen: Arrangement, order: Sequence[str]) -> bool:
@@ -357,7 +360,7 @@ class Judge:
             return told, reference.trace.clients[0].seen[place - 1 :][:1]
         return None, ()
 
-    def _verdict(self, training: Training, chosen: Arrangement) -> tuple[Verdict, Sequence[Seen]]:
+    def _verdict(self, training: Training, chosen: Arrangement) -> tuple[Verdict, list[Seen]]:
         """As of `_computed`; where that fails it is kept of each step why, since a later judge may compute it."""
         keys = [(training.number, step) for step in chosen.places]
         for key in keys:
@@ -370,14 +373,17 @@ class Judge:
             self._failed |= dict.fromkeys(keys, _failure(error))
             raise
 
-    def _computed(self, training: Training, chosen: Arrangement) -> tuple[Verdict, Sequence[Seen]]:
+    def _computed(self, training: Training, chosen: Arrangement) -> tuple[Verdict, list[Seen]]:
         """What is found of steps, and what one device has made of them."""
         with scratch("judged") as directory:
             attempt = self._attempt(training, len(chosen.steps), directory)
             compose(training, chosen, directory)
             verdict, reference = judged_by(attempt, {})
+        (_, reader), (client, *_) = training.readers()[0], reference.trace.clients
+        if chosen.places.get(1) == 1 and not begins_with_all(reader, client.start):
+            self._late.add(training.number)
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
-        return dataclasses.replace(verdict, judgements=of_one), reference.trace.clients[0].seen
+        return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
 
     def _script(self, training: Training, first: int) -> Script:
         """What the job ran, as it is here.

@@ -312,7 +312,7 @@ def test_each_function_has_its_turn(tmp_path: Path, said: list[str]) -> None:
     """Each third step is one of the same: another one is left as it comes, and after twice as many."""
     leaving, writer = _leaving(tmp_path, said)
     for number in range(1, 20):
-        leaving.called("rare" if number % 3 == 2 else "often", (), fed=False)
+        leaving.called("rare" if number % 3 == 2 else "often", (), ())
         _step(leaving, number)
         writer.close()
     leaving.close()

@@ -92,3 +92,54 @@ def test_a_mistake_after_them_is_found(here: Path) -> None:
     found = _judged("two", "wrong")
     assert found == {step: "inconsistent" if step > 50 else "consistent" for step in found}
     assert {each for each in found if each > 50 and each % 3 == 0} - {*_EVERY_7TH}
+
+
+_RESTORED = """import sys
+
+import numpy as np
+import tensorflow as tf
+import tf_keras
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+with strategy.scope():
+    weights = tf.Variable([1.0, 2.0, 3.0])
+    optimizer = tf_keras.optimizers.Adam(0.01)
+checkpoint = tf.train.Checkpoint(weights=weights, optimizer=optimizer)
+if "restore" in sys.argv:
+    checkpoint.restore(tf.train.latest_checkpoint("saved"))
+
+
+@tf.function
+def step(x):
+    def one(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.maximum(tf.linalg.matvec(x, weights) - 1.0, -1.0) ** 2) / 8
+        optimizer.apply_gradients([(tape.gradient(loss, weights), weights)])
+
+    strategy.run(one, args=(x,))
+
+
+rows = np.random.default_rng(1).normal(size=(8 * 12, 3)).astype("f4")
+for x in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8)):
+    step(x)
+checkpoint.save("saved/part")
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("is_watched", [True, False])
+def test_slots_that_a_checkpoint_may_have_filled_are_not_judged_where_they_are_made(
+    here: Path, *, is_watched: bool
+) -> None:
+    """A restart, and a training whose first part nobody watched. Later steps begin with what they began with."""
+    Path("train.py").write_text(_RESTORED)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py")
+    subprocess.run(watch if is_watched else (sys.executable, "train.py"), check=True, timeout=300)
+    subprocess.run((*watch, "restore"), check=True, timeout=300)
+    Path("saved").rename("moved")
+    said = [json.loads(line) for line in lockstep("judge", "left", "--json").stdout.splitlines()]
+    found = {step["step"]: step["outcome"] for step in said if step["training"] == int(is_watched)}
+    assert found == {1: "abstained"} | dict.fromkeys((4, 8, 12), "consistent")

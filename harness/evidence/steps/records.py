@@ -80,9 +80,9 @@ class StepEvidence(msgspec.Struct, frozen=True):
     passed in it. `worker` is the number of the worker that did it for a coordinator; None of any other step. Of a step
     that was taken out of a longer training, `original` is its number there, and `seen` is the frame of what was seen
     of it. `function` tells what was called from the program's other functions, and `numbers` are the arguments of that
-    which are single numbers, by their places among its leaves. `fed` is whether others came from earlier calls. `order`
-    has the functions of the process's first steps. `fills` says that this step is not judged: it is there so that a
-    process makes another one as its next.
+    which are single numbers, by their places among its leaves, `arrays` those that have axes and are no replica's own.
+    `fed` is whether others came from earlier calls. `order` has the functions of the process's first steps. `fills`
+    says that this step is not judged: it is there so that a process makes another one as its next.
     """
 
     index: int
@@ -100,6 +100,7 @@ class StepEvidence(msgspec.Struct, frozen=True):
     by_hand: bool = False
     function: str = ""
     numbers: tuple[tuple[int, float | int | bool], ...] = ()
+    arrays: tuple[tuple[int, Stored], ...] = ()
     fed: bool = False
     order: tuple[str, ...] = ()
     fills: bool = False

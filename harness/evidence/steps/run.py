@@ -6,6 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +14,9 @@ from harness.evidence.steps.live import LiveProcesses
 from harness.evidence.steps.records import DRAWN, GIVEN, HeldVariable, PlaceValue, StepEvidence, StepPlace
 from harness.evidence.steps.renaming import SAME, Renaming
 from harness.evidence.steps.store import EvidenceReader, data_of
+
+if TYPE_CHECKING:
+    import numpy as np
 
 _Found = list[tuple[EvidenceReader, PlaceValue]]
 _STEPS_MAX = 100
@@ -82,6 +86,16 @@ class RunStep:
         for reader, step in found:
             for each in step.passed:
                 self._passed.setdefault(each.place, {}).setdefault(each.replica, []).append((reader, each))
+
+    @property
+    def arrays(self) -> dict[int, np.ndarray[Any, Any]]:
+        """As of `StepEvidence`, those that are equal in all tasks."""
+        of_tasks = [{place: reader.array(of) for place, of in step.arrays} for reader, step in self._found]
+        return {
+            place: array
+            for place, array in (of_tasks[0].items() if of_tasks else ())
+            if all(place in other and data_of(other[place]) == data_of(array) for other in of_tasks[1:])
+        }
 
     @property
     def own(self) -> tuple[str, ...]:

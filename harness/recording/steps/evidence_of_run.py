@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -102,7 +102,7 @@ class RunEvidenceWriter:
         # One replica has nothing that would be what each of several has for itself.
         self._before = self._held(step.variables) + self._held(step.others(), lambda name, how: how != "own")
 
-    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> None:
+    def called(self, function: str, arguments: Sequence[Any], fed: Collection[int]) -> None:
         """Not asked."""
 
     def report(self, variables: Variables) -> None:

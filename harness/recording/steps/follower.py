@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from harness.evidence.counters import GivenSeen
@@ -121,9 +121,9 @@ class Follower:
         """See `Steps`."""
         return self._calls.function
 
-    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> Sequence[Any] | None:
+    def called(self, function: str, arguments: Sequence[Any], fed: Collection[int]) -> Sequence[Any] | None:
         """The numbers that the run's call had, if that is alike."""
-        return self._calls.called(function, arguments, self._evidence.step(self._index + 1), fed=fed)
+        return self._calls.called(function, arguments, self._evidence.step(self._index + 1), fed)
 
     @property
     def begins_part(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -89,13 +89,13 @@ class Steps(Protocol):
     def function(self) -> str:
         """Which function of the program the step that began last is, if it is a single one; else nothing."""
 
-    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> Sequence[Any] | None:
+    def called(self, function: str, arguments: Sequence[Any], fed: Collection[int]) -> Sequence[Any] | None:
         """A call is about to be made that may be a single step.
 
         Args:
             function: tells it from others of the program.
             arguments: the leaves of what it is given.
-            fed: whether any of them, but for single numbers, was given back by an earlier call.
+            fed: the places of those that an earlier call has given back.
 
         Returns:
             What it is to be given in their place; None where they stay.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from harness.evidence.steps import RunStep
@@ -24,10 +24,16 @@ class SingleCalls:
         self.function = self._called = ""
         self._is_fed = self._fed = False
 
-    def called(self, function: str, arguments: Sequence[Any], following: RunStep, *, fed: bool) -> Sequence[Any] | None:
+    def called(
+        self, function: str, arguments: Sequence[Any], following: RunStep, fed: Collection[int]
+    ) -> Sequence[Any] | None:
         """As of `Steps`, where `following` is the step that this is if it is one."""
-        self._called, self._fed = function, fed
-        return with_numbers(arguments, following.numbers) if function == following.function else None
+        self._called, self._fed = function, bool(fed)
+        if function != following.function:
+            return None
+        found, given = with_numbers(arguments, following.numbers, following.arrays)
+        self._fed = not given.issuperset(fed)
+        return found
 
     def begin(self) -> None:
         """What was called last is a step."""

@@ -7,16 +7,16 @@ import itertools
 import statistics
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.evidence.digests import EXAMPLES, Digest, DigestWriter
-from harness.evidence.steps import StepEvidence, StepFileWriter
+from harness.evidence.steps import StepEvidence, StepFileWriter, Stored
 from harness.evidence.trace import Seen
-from harness.recording.steps.call_numbers import Numbers, numbers_of
+from harness.recording.steps.call_numbers import Numbers, arrays_of, numbers_of
 from harness.recording.steps.digest_operations import DigestOperations, digest_of_examples
 from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
 from harness.recording.steps.protocol import StepBegin, Variables
@@ -28,6 +28,16 @@ _LATELY = 16
 
 _FIRST_STEPS = 32
 """Of so many it is noted which function each of them called: a judge's script calls them in this order."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Call:
+    """What is called, and what it is given, as of `StepEvidence`."""
+
+    function: str = ""
+    numbers: Numbers = ()
+    arrays: Mapping[int, Any] = dataclasses.field(default_factory=dict)
+    is_fed: bool = False
 
 
 class SampleWriter(RunEvidenceWriter):
@@ -63,8 +73,8 @@ class SampleWriter(RunEvidenceWriter):
         self._loose = writer
         self._note = note
         self._seen: Seen | None = None
-        self._called: tuple[str, Numbers, bool] = ("", (), False)
-        self._began: tuple[str, Numbers, bool] = self._called
+        self._called = self._began = _Call()
+        self._arrays: list[tuple[int, Stored]] = []
         self._order: list[str] = []
         self._is_due = self._is_wanted = False
         self._latest: dict[str, int] = {}
@@ -86,20 +96,22 @@ class SampleWriter(RunEvidenceWriter):
         """See above."""
         if number == self._index:
             return self._is_wanted
-        latest = self._latest.get(self._called[0])
+        latest = self._latest.get(self._called.function)
         is_due = latest is None or number - latest >= 2 * self._every
         return self._loose.folder is not None and (is_due or number % self._every == 0)
 
     @property
     def function(self) -> str:
         """See `Steps`."""
-        return self._began[0]
+        return self._began.function
 
-    def called(self, function: str, arguments: Sequence[Any], *, fed: bool) -> None:
+    def called(self, function: str, arguments: Sequence[Any], fed: Collection[int]) -> None:
         """Keep the numbers of a call that may be the next step."""
-        self._called = function, (), fed
+        self._called = _Call(function)
         if self.wants(self._index + 1):
-            self._called = function, numbers_of(arguments), fed
+            numbers, arrays = numbers_of(arguments), arrays_of(arguments)
+            known = {place for place, _ in numbers} | {*arrays}
+            self._called = _Call(function, numbers, arrays, not known.issuperset(fed))
 
     def begin(self, step: StepBegin) -> None:
         """Publish the step before, if it was one of them, and begin with what the variables hold if this is."""
@@ -112,6 +124,7 @@ class SampleWriter(RunEvidenceWriter):
         self._digest()
         super().begin(step if wanted else dataclasses.replace(step, variables=(), others=tuple))
         self._began = self._called
+        self._arrays = [(place, self._writer.put(each)) for place, each in self._began.arrays.items() if wanted]
         self._seen = None
         if not wanted:
             self._open = self._pending = False
@@ -184,9 +197,15 @@ class SampleWriter(RunEvidenceWriter):
             super()._publish()
 
     def _evidence(self) -> StepEvidence:
-        told: dict[str, Any] = dict(zip(("function", "numbers", "fed"), self._began, strict=True))
-        seen, order = msgspec.msgpack.encode(self._seen), tuple(self._order)
-        return msgspec.structs.replace(super()._evidence(), seen=seen, order=order, **told)
+        return msgspec.structs.replace(
+            super()._evidence(),
+            seen=msgspec.msgpack.encode(self._seen),
+            function=self._began.function,
+            numbers=self._began.numbers,
+            arrays=tuple(self._arrays),
+            fed=self._began.is_fed,
+            order=tuple(self._order),
+        )
 
 
 def _joined(digests: Sequence[int]) -> int:

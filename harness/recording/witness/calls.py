@@ -116,19 +116,13 @@ def _with_numbers(
         return args, options
     with gathered.looking("the arguments of a call"):
         leaves = tf.nest.flatten((args, options))
-        fed = any(gathered.computed.has(each) and not _is_number(each) for each in leaves)
+        fed = [place for place, each in enumerate(leaves) if gathered.computed.has(each)]
         # A call that spells its arguments otherwise has its leaves in other places.
         spelled = ", ".join(["_"] * len(args) + [f"{name}=" for name in sorted(options)])
-        given = gathered.steps.called(f"{_identity(function)}({spelled})", leaves, fed=fed)
+        given = gathered.steps.called(f"{_identity(function)}({spelled})", leaves, fed)
         if given is not None:
             args, options = tf.nest.pack_sequence_as((args, options), given)
     return args, options
-
-
-def _is_number(value: Any) -> bool:
-    import tensorflow as tf
-
-    return isinstance(value, tf.Tensor) and value.shape.rank == 0
 
 
 def _identity(function: Any) -> str:
