@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.recording.layouts import is_laid_out
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -18,15 +20,18 @@ def numbers_of(arguments: Sequence[Any]) -> Numbers:
 
 
 def arrays_of(arguments: Sequence[Any]) -> dict[int, np.ndarray[Any, Any]]:
-    """By their places the tensors and arrays of numbers that have axes. What replicas have each is none."""
+    """By their places the tensors and arrays of numbers that have axes.
+
+    What each replica has of its own is none, nor what is laid out on a mesh.
+    """
     import numpy as np
     import tensorflow as tf
 
     found = {}
     for place, each in enumerate(arguments):
-        is_tensor = isinstance(each, tf.Tensor) and not tf.is_symbolic_tensor(each) and each.dtype.is_numpy_compatible
-        if is_tensor and each.dtype not in (tf.resource, tf.variant, tf.string) and each.shape.rank:
-            found[place] = each.numpy()
+        if isinstance(each, tf.Tensor) and not tf.is_symbolic_tensor(each) and not is_laid_out(each):
+            if each.shape.rank and (each.dtype.is_floating or each.dtype.is_integer or each.dtype.is_bool):
+                found[place] = each.numpy()
         elif isinstance(each, np.ndarray) and each.ndim and each.dtype.kind in "fiub":
             found[place] = each
     return found
