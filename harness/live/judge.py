@@ -68,6 +68,7 @@ class Judge:
         self._command = command
         self._timeout = timeout
         self._file = deposit / JUDGED
+        self._noted: dict[int, tuple[str, ...]] = {}
         self._order: dict[int, tuple[str, ...]] = {}
         self._late: set[int] = set()
         self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
@@ -277,16 +278,17 @@ class Judge:
     def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
         """Which of its own steps the script makes of these."""
         reader = training.readers()[0][1]
-        functions, making, order = dict.fromkeys(steps, ""), set(), self._order.get(training.number, ())
-        is_learned = bool(order)
+        functions, making = dict.fromkeys(steps, ""), set()
+        noted = self._noted.get(training.number, ())
         for number in steps:
             with contextlib.suppress(OSError, ValueError):  # which is said where it is judged
                 if (step := reader.step(number)) is not None:
                     functions[number] = step.function
-                    order = order if is_learned else max(order, step.order, key=len)
+                    noted = max(noted, step.order, key=len)
                     is_first = number == 1 and training.number not in self._late
                     making.update([number] if is_first or makes_variables(step) else [])
-        return arranged(functions, order, _TOGETHER + 1, making)
+        self._noted[training.number] = noted
+        return arranged(functions, self._order.get(training.number, noted), _TOGETHER + 1, making)
 
     def _learns(self, training: Training, chosen: Arrangement, order: Sequence[str]) -> bool:
         """Whether a step was not the function that it had been, and more is known of which the script calls when."""

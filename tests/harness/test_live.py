@@ -38,7 +38,7 @@ from harness.live import Judge, StepFinding, StepJudged
 from harness.live.scalars import Scalars, masked_crc
 from harness.live.state import divergences
 from harness.recording.steps import SampleWriter
-from harness.recording.steps.protocol import StepBegin
+from harness.recording.steps.protocol import StepBegin, StepEnd
 from simulator import UsageError
 from tests.harness._called import called, lockstep
 from tests.harness._loop import LOOP
@@ -291,7 +291,7 @@ def _leaving(tmp_path: Path, said: list[str], every: int = 3) -> tuple[SampleWri
 
 def _step(leaving: SampleWriter, number: int, *, done: bool = True, trained: bool = True) -> None:
     leaving.begin(StepBegin())
-    leaving.end(tuple, done=done, trained=trained, by_hand=False)
+    leaving.end(tuple, StepEnd(done, trained))
     leaving.saw(Seen(number, 0.0))
 
 
@@ -350,7 +350,7 @@ def test_what_passes_before_a_tape_is_asked_is_of_the_step_that_begins_then(tmp_
             leaving.end_evaluation(ran=True)
     leaving.begin(StepBegin())
     leaving.end_evaluation(ran=False)
-    leaving.end(tuple, done=True, trained=True, by_hand=False)
+    leaving.end(tuple, StepEnd(done=True, trained=True))
     leaving.saw(Seen(2, 0.0))
     leaving.close()
     reader = EvidenceReader(tmp_path)

@@ -7,6 +7,7 @@ ones in the same order have the same digest, and others another one.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,16 +33,16 @@ class DigestOperations:
 
     def __init__(self) -> None:
         self.kind = 0
-        self._known: Variables = ()
+        self._known: Sequence[weakref.ref[Any]] = ()
         self._digest: Callable[[], Sequence[Any]] | None = None
 
     def know(self, variables: Variables) -> None:
         """Digest these from now on, as far as their copies have to agree."""
         same = len(variables) == len(self._known)
-        if same and all(one is other for (_, one), (_, other) in zip(variables, self._known, strict=True)):
+        if same and all(variable is known() for (_, variable), known in zip(variables, self._known, strict=True)):
             return
         self.kind += 1
-        self._known = tuple(variables)
+        self._known = [weakref.ref(variable) for _, variable in variables]  # a program may let go of them
         agreeing = [copies_of(variable) for named, variable in variables if _agrees(named.name, variable)]
         self._digest = _digesting(list(zip(*agreeing, strict=True))) if agreeing else None
 

@@ -13,7 +13,7 @@ from harness.evidence.steps import GIVEN, HeldVariable, PlaceValue, StepEvidence
 from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, is_statistics
 from harness.recording.reader import Reader
-from harness.recording.steps.protocol import ReplicaDraw, StepBegin, Variables
+from harness.recording.steps.protocol import ReplicaDraw, StepBegin, StepEnd, Variables
 from harness.recording.steps.state import copies_of, held_by, how_copies_are
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
@@ -141,9 +141,9 @@ class RunEvidenceWriter:
         """Nothing of this is known here."""
         return {}
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
+    def end(self, variables: Callable[[], Variables], how: StepEnd) -> None:
         """What passes from now on belongs to no step."""
-        self._open, self._done, self._trained, self._by_hand = False, done, trained, by_hand
+        self._open, self._done, self._trained, self._by_hand = False, how.done, how.trained, how.by_hand
         rarely = self._index & (self._index - 1)  # all variables are read for it, which most steps need not
         self._own = () if rarely else self._apart(variables())
         if self._at_once:

@@ -29,7 +29,7 @@ from harness.recording.steps.draw_checks import DrawSource, Repeats, are_of_one_
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
 from harness.recording.steps.followed_state import FollowedState
-from harness.recording.steps.protocol import ReplicaDraw, StepBegin, Variables
+from harness.recording.steps.protocol import ReplicaDraw, StepBegin, StepEnd, Variables
 from harness.recording.steps.replay_values import with_replay_values
 from harness.recording.steps.replica_counts import ReplicaCounts
 from harness.recording.steps.row_joins import (
@@ -194,13 +194,13 @@ class Follower:
             for variable, values in self._counts.set_to(variables, by_name):
                 self._state.begin(variable, values)
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
+    def end(self, variables: Callable[[], Variables], how: StepEnd) -> None:
         """What passes from now on belongs to no step."""
         self.computes()
         step, self._step = self._step, None
-        self._index -= self.are_single and not trained  # it is still to come
+        self._index -= self.are_single and not how.trained  # it is still to come
         if step is not None:
-            self._apart.update(dict.fromkeys(self._calls.apart(step)))
+            self._apart.update(dict.fromkeys(self._calls.apart(step, how)))
         self._state.end()
         if self._standing.common:
             self._state.share(variables())

@@ -72,6 +72,23 @@ class StepBegin:
     others: Callable[[], Variables] = tuple
 
 
+@dataclass(frozen=True)
+class StepEnd:
+    """How the call has ended that may have been a step.
+
+    Attributes:
+        done: whether it came to its end.
+        trained: whether it was a step.
+        by_hand: whether the program has taken no gradients until now.
+        makes_weights: whether it has made variables that may begin with what is drawn.
+    """
+
+    done: bool
+    trained: bool
+    by_hand: bool = False
+    makes_weights: bool = False
+
+
 class Steps(Protocol):
     """Hears of each step when it begins and when it has ended, and of all that passes in between.
 
@@ -137,14 +154,12 @@ class Steps(Protocol):
     def counted(self) -> Mapping[str, Any]:
         """What is known at the end of all steps together, by the names of `Counters`."""
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
+    def end(self, variables: Callable[[], Variables], how: StepEnd) -> None:
         """The call has ended that was the step which began last.
 
         Args:
             variables: gives those of which each replica may have something of its own.
-            done: whether it came to its end.
-            trained: whether it was a step.
-            by_hand: whether the program has taken no gradients until now.
+            how: it has ended.
         """
 
     def trained(self) -> None:

@@ -7,9 +7,11 @@ from typing import Any
 
 from harness.evidence.steps import RunStep
 from harness.recording.steps.call_numbers import with_numbers
+from harness.recording.steps.protocol import StepEnd
 
 _OTHER = "the run called another function of the script in this step, or spelled its arguments otherwise"
 _FED = "it is given what an earlier call of the program has computed"
+_MADE = "its call makes weights, which begin here with values of their own"
 _FILLS = "it only fills a place, so that what later steps change is there"
 
 
@@ -43,7 +45,7 @@ class SingleCalls:
         """Whether what was called last is what the run called in a step."""
         return step.function == self._called
 
-    def apart(self, step: RunStep) -> Iterator[str]:
+    def apart(self, step: RunStep, how: StepEnd) -> Iterator[str]:
         """Why the step that began last is not one of the run's."""
         if step.original is None:
             return
@@ -53,3 +55,5 @@ class SingleCalls:
             yield _OTHER
         if step.fed or self._is_fed:
             yield _FED
+        if how.makes_weights:
+            yield _MADE

@@ -19,7 +19,7 @@ from harness.evidence.trace import Seen
 from harness.recording.steps.call_numbers import Numbers, arrays_of, numbers_of
 from harness.recording.steps.digest_operations import DigestOperations, digest_of_examples
 from harness.recording.steps.evidence_of_run import Deliver, RunEvidenceWriter
-from harness.recording.steps.protocol import StepBegin, Variables
+from harness.recording.steps.protocol import StepBegin, StepEnd, Variables
 
 _SHARE = 0.01
 """Of the time of a step, which two digests may take; else there is one, before the step."""
@@ -143,10 +143,10 @@ class SampleWriter(RunEvidenceWriter):
         by_replica = [list(itertools.chain(*leaf)) for leaf in zip(*shares, strict=True)]
         self._deliver_digests(lambda: list(map(digest_of_examples, by_replica)))
 
-    def end(self, variables: Callable[[], Variables], *, done: bool, trained: bool, by_hand: bool) -> None:
+    def end(self, variables: Callable[[], Variables], how: StepEnd) -> None:
         """What has not come to its end, or took no gradients, is none."""
-        super().end(variables if self._pending else tuple, done=done, trained=trained, by_hand=by_hand)
-        if not (done and trained):
+        super().end(variables if self._pending else tuple, how)
+        if not (how.done and how.trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
             return
         if self._is_due:  # whoever is busy: all tasks leave the same steps

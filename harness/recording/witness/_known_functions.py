@@ -43,6 +43,7 @@ class KnownFunctions:
         self.changing: weakref.WeakSet[Any] = weakref.WeakSet()
         self.evaluating: weakref.WeakSet[Any] = weakref.WeakSet()
         self._eager: set[Hashable] = set()
+        self._numbers: dict[str, dict[Hashable, int]] = {}
 
     def call(self, function: Any, *, is_traced: bool) -> KnownCall:
         """What is known of a call.
@@ -60,6 +61,20 @@ class KnownFunctions:
     def trains_eagerly(self, function: Any) -> None:
         """It is a step when replicas run it eagerly: that begins with the call, not where a tape is asked."""
         self._eager.add(_sameness(function))
+
+    def number(self, name: str, function: Any) -> int:
+        """Of the functions of such a name that were called, which one it is, from 1.
+
+        A program may make several of one code, which train other weights. What is made anew for each call is one.
+
+        Args:
+            name: tells where its code is.
+            function: that is called.
+        """
+        inner = getattr(function, "python_function", None)
+        key = _sameness(function) if inner is None else weakref.ref(inner)
+        numbers = self._numbers.setdefault(name, {})
+        return numbers.setdefault(key, len(numbers) + 1)
 
     def __contains__(self, function: Any) -> bool:
         return any(function in kind for kind in (self.training, self.by_hand, self.evaluating))

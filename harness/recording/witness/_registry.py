@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import sys
 import threading
 import weakref
@@ -93,10 +94,15 @@ class VariableEntry:
 
 
 class Registry:
-    """The variables in the order in which they were made; `alone` as of `VariableEntry.judged`."""
+    """The variables in the order in which they were made; `alone` as of `VariableEntry.judged`.
+
+    Attributes:
+        weights: how many of them are no optimizer's, which makes slots that begin with a constant, and no metric's.
+    """
 
     def __init__(self, *, alone: bool) -> None:
         self._alone = alone
+        self.weights = self._dropped = 0
         self._entries: list[VariableEntry] = []
         self._known: dict[int, VariableEntry] = {}
         self._inside: dict[int, VariableEntry] = {}
@@ -144,6 +150,7 @@ class Registry:
         if own and entry.owner == PROGRAM and variable.dtype.is_floating:
             self._own.append((entry, entry.name))
         with self._lock:
+            self.weights += entry.owner not in (METRIC, "an optimizer", *_NO_STATE)
             self._entries.append(entry)
             self._known[id(variable)] = entry
             self._inside.update((id(inside), entry) for inside in _inside(variable))
@@ -216,6 +223,15 @@ class Registry:
         A loss may be read from one, or nothing: only who reports it says that what it holds has a meaning.
         """
         return [name for entry, name in self._on_read if not entry.reported]
+
+    def drop_unused(self) -> None:
+        """Let go of what the program has put others in place of, which have their names: a new optimizer's slots.
+
+        It takes a tenth of a second, so that it is done only where variables were made since.
+        """
+        if len(self._entries) > self._dropped:
+            gc.collect()
+            self._dropped = len(self._entries)
 
     def judged_state(self, *, reported: bool) -> list[tuple[RegisteredName, Any]]:
         """Those that are judged, with those that the program reports or without."""

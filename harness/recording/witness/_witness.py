@@ -354,6 +354,7 @@ class Witness:
             return
         (step, seen), self._open = self._open, None
         variables = self._variables(step, seen.index, last=last)
+        step.variables = []  # a program may let go of them
         self._held.append((step, msgspec.structs.replace(seen, variables=variables)))
         if self._gathered.in_full or last or len(self._held) == _HELD_MAX:
             self.send_held()

@@ -119,7 +119,9 @@ def _with_numbers(
         fed = [place for place, each in enumerate(leaves) if gathered.computed.has(each)]
         # A call that spells its arguments otherwise has its leaves in other places.
         spelled = ", ".join(["_"] * len(args) + [f"{name}=" for name in sorted(options)])
-        given = gathered.steps.called(f"{_identity(function)}({spelled})", leaves, fed)
+        name = f"{_identity(function)}({spelled})"
+        number = gathered.functions.number(name, function)
+        given = gathered.steps.called(name if number == 1 else f"{name} #{number}", leaves, fed)
         if given is not None:
             args, options = tf.nest.pack_sequence_as((args, options), given)
     return args, options

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from harness.evidence.stand_ins import ENDLESS
 from harness.recording.closure_files import Files
 from harness.recording.reader import Reader
-from harness.recording.steps.protocol import StepBegin
+from harness.recording.steps.protocol import StepBegin, StepEnd
 from harness.recording.witness._call_results import ends_data, said_of
 from harness.recording.witness._graph_values import ValueBatch, emit
 from harness.recording.witness._known_functions import KnownCall, KnownFunctions
@@ -284,9 +284,7 @@ class WitnessState(Sight):
     def _begin(self) -> None:
         """A step begins, of which nothing has been computed yet.
 
-        What it begins with is said until one was taken that is known for a step: a program that is started again may
-        run replicas to restore.
-
+        What it begins with is said until one is known for a step: one that is started again may run some to restore.
         The variables that the program reports are compared as it reports them, and what it does to them until the next
         step begins shows in what it reports then. All others are compared here.
         """
@@ -300,6 +298,8 @@ class WitnessState(Sight):
                 self._started |= bool(self.reported)
                 if self.at_once or not self._started or self.steps.begins_part:
                     self.started()
+                if self.steps.are_single:
+                    self.registry.drop_unused()
                 state = self.registry.judged_state(reported=not self._started)
                 others = self.registry.unjudged_state if self.steps.are_single else tuple
                 self.steps.begin(StepBegin(state, self._eager, self.worker, traced, others))
@@ -326,7 +326,7 @@ class WitnessState(Sight):
             yield lambda: False
             return
         self._eager_runs += runs
-        self._eager = self._eager_runs if runs else None
+        self._eager, weights = self._eager_runs if runs else None, self.registry.weights
         trains = self.steps.trains_in_eager_run(self._eager_runs) if runs and self.steps is not None else None
         is_step = known.trains or trains is True
         self._entered, self._ended = False, None
@@ -355,8 +355,8 @@ class WitnessState(Sight):
                     self.apart = waiting.end_evaluation(ran=done and self.was_evaluation)
             if (self._trained or self._entered) and self.steps is not None:
                 with self.keeping():
-                    other = self.registry.other_state
-                    self.steps.end(other, done=done, trained=self._trained, by_hand=not self.tapes)
+                    how = StepEnd(done, self._trained, not self.tapes, self.registry.weights > weights)
+                    self.steps.end(self.registry.other_state, how)
             with self._lock:
                 events = self.passed = self._events
                 self._events = []
