@@ -25,5 +25,5 @@ def changed_numbers(training: Training) -> Iterator[str]:
             before, was = first.setdefault(key, (step, number))
             if number != was and key not in told:
                 told.add(key)
-                given = f"{was:g} in step {before} and {number:g} in step {step}"
+                given = f"{was:g} in step {before} and {number:g} in step {step} as value {place + 1} of its arguments"
                 yield f"{evidence.function} is given {given}; whether that is meant is not judged"
