@@ -186,6 +186,7 @@ def test_a_mistake_in_the_second_of_two_functions_is_made_again(here: Path) -> N
     ("functions", "order", "steps", "places"),
     [
         ({5: "d", 6: "g"}, "", (5, 5, 6), {5: 2, 6: 3}),  # the first call passes
+        ({5: "g", 6: "d"}, "", (5, 5, 6), {5: 2, 6: 3}),  # which is known afterwards
         ({1: "d", 6: "d"}, "", (1, 6), {1: 1, 6: 2}),  # but where it makes what is made then too
         ({4: "g", 8: "g", 9: "d"}, "dgdgdg", (4, 4, 9, 4, 4, 8), {4: 4, 8: 6, 9: 3}),
         ({1: "d", 2: "g", 4: "g", 9: "d"}, "dgdg", (1, 2, 9, 4), {1: 1, 2: 2, 4: 4, 9: 3}),

@@ -167,3 +167,48 @@ def test_slots_that_a_checkpoint_may_have_filled_are_not_judged_where_they_are_m
     said = [json.loads(line) for line in lockstep("judge", "left", "--json").stdout.splitlines()]
     found = {step["step"]: step["outcome"] for step in said if step["training"] == int(is_watched)}
     assert found == {1: "abstained"} | dict.fromkeys((4, 8, 12), "consistent")
+
+
+_LETTING_GO = """import gc
+import weakref
+
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+
+def trained(steps):
+    with strategy.scope():
+        weight = tf.Variable(1.0)
+
+    @tf.function
+    def step():
+        def one():
+            with tf.GradientTape() as tape:
+                loss = weight**2
+            weight.assign_sub(0.1 * tape.gradient(loss, weight))
+
+        strategy.run(one)
+
+    for _ in range(steps):
+        step()
+    return weakref.ref(weight)
+
+
+first = trained(5)
+gc.collect()
+trained(2)
+gc.collect()
+print("gone:", first() is None)
+"""
+
+
+def test_a_watched_training_lets_go_of_what_it_does_not_use(here: Path) -> None:
+    """What the steps of a model have left is read, and is not kept until a later one is left."""
+    Path("train.py").write_text(_LETTING_GO)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "100", "--out", "left", "train.py")
+    found = subprocess.run(watch, check=True, timeout=300, capture_output=True, text=True).stdout
+    assert "gone: True" in found
