@@ -29,6 +29,9 @@ _LATELY = 16
 _FIRST_STEPS = 32
 """Of so many it is noted which function each of them called: a judge's script calls them in this order."""
 
+_FUNCTIONS = 16
+"""So many leave a step as they come: a program may make one for each step, of which not each is left."""
+
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
@@ -97,7 +100,7 @@ class SampleWriter(RunEvidenceWriter):
         if number == self._index:
             return self._is_wanted
         latest = self._latest.get(self._called.function)
-        is_due = latest is None or number - latest >= 2 * self._every
+        is_due = len(self._latest) < _FUNCTIONS if latest is None else number - latest >= 2 * self._every
         return self._loose.folder is not None and (is_due or number % self._every == 0)
 
     @property

@@ -298,7 +298,7 @@ class WitnessState(Sight):
                 self._started |= bool(self.reported)
                 if self.at_once or not self._started or self.steps.begins_part:
                     self.started()
-                if self.steps.are_single:
+                if self.steps.are_single and self.in_full:
                     self.registry.drop_unused()
                 state = self.registry.judged_state(reported=not self._started)
                 others = self.registry.unjudged_state if self.steps.are_single else tuple
