@@ -308,28 +308,6 @@ def test_the_first_step_and_every_third_are_left(tmp_path: Path, said: list[str]
     assert not said
 
 
-def test_each_function_has_its_turn(tmp_path: Path, said: list[str]) -> None:
-    """Each third step is one of the same: another one is left as it comes, and after twice as many."""
-    leaving, writer = _leaving(tmp_path, said)
-    for number in range(1, 20):
-        leaving.called("rare" if number % 3 == 2 else "often", (), ())
-        _step(leaving, number)
-        writer.close()
-    leaving.close()
-    assert list(loose_steps(tmp_path)) == [1, 2, 3, 6, 8, 9, 12, 14, 15, 18]
-
-
-def test_a_program_that_makes_a_function_for_each_step_does_not_leave_each(tmp_path: Path, said: list[str]) -> None:
-    """The first ones are left as they come, and then each tenth step."""
-    leaving, writer = _leaving(tmp_path, said, every=10)
-    for number in range(1, 41):
-        leaving.called(f"step #{number}", (), ())
-        _step(leaving, number)
-        writer.close()
-    leaving.close()
-    assert list(loose_steps(tmp_path)) == [*range(1, 17), 20, 30, 40]
-
-
 def test_a_training_does_not_wait_for_the_disk(
     tmp_path: Path, said: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,10 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from harness.evidence.steps import StepFileWriter, loose_steps
+from harness.evidence.trace import Seen
+from harness.recording.steps import SampleWriter
+from harness.recording.steps.protocol import StepBegin, StepEnd
 from tests.harness._called import lockstep
 
 _SCRIPT = """import sys
@@ -212,3 +217,25 @@ def test_a_watched_training_lets_go_of_what_it_does_not_use(here: Path) -> None:
     watch = (sys.executable, "-m", "harness.watch", "--every", "100", "--out", "left", "train.py")
     found = subprocess.run(watch, check=True, timeout=300, capture_output=True, text=True).stdout
     assert "gone: True" in found
+
+
+@pytest.mark.parametrize(
+    ("every", "name", "left"),
+    [
+        (3, lambda number: "rare" if number % 3 == 2 else "often", sorted({1, *range(3, 41, 3), *range(2, 41, 6)})),
+        (10, str, [*range(1, 17), 20, 30, 40]),  # a program may make one for each step: not each is left
+    ],
+)
+def test_each_function_has_its_turn(every: int, name: Callable[[int], str], left: list[int], tmp_path: Path) -> None:
+    """Each third step is one of the same: another one is left as it comes, and after twice as many."""
+    writer = StepFileWriter(print)
+    leaving = SampleWriter(every, writer, print, lambda tensors, take: take([*tensors]), lambda digests: None)
+    leaving.into(tmp_path, 1 << 20, range(1))
+    for number in range(1, 41):
+        leaving.called(name(number), (), ())
+        leaving.begin(StepBegin())
+        leaving.end(tuple, StepEnd(done=True, trained=True))
+        leaving.saw(Seen(number, 0.0))
+        writer.close()
+    leaving.close()
+    assert list(loose_steps(tmp_path)) == left
