@@ -106,7 +106,8 @@ class Header(msgspec.Struct, frozen=True, tag=True):
 
     `at_once` is true of a script that is to be killed: its steps are those that were seen, each of them written as soon
     as it was done. `onednn` is whether products and convolutions on a CPU are computed by oneDNN; None in earlier
-    traces. `follows` is whether this process followed a run, step by step.
+    traces. `follows` is whether this process followed a run, step by step. `are_single` says that its steps were taken
+    out of a longer training, each by itself.
     """
 
     task: str
@@ -121,6 +122,7 @@ class Header(msgspec.Struct, frozen=True, tag=True):
     devices: tuple[str, ...] = ()
     onednn: bool | None = None
     follows: bool = False
+    are_single: bool = False
 
 
 MEMORY = "memory"
@@ -216,7 +218,9 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     closure which it is, of a coordinator none of whose tasks was started again. Of a process that follows a run `apart`
     says why one replica cannot compute the run's step, `draws` what is to be said of its draws, and `given` of its
     examples. `means` are those of Keras metrics. `by_hand` says that the program had taken no gradients by then. Of a
-    step that is taken out of its training `called` tells which function of the program it was.
+    step that is taken out of its training `called` tells which function of the program it was, and `own` has of each
+    variable of which replicas may have something of their own the copy of each local one; its kind is as of
+    `HeldVariable.how`.
     """
 
     index: int
@@ -237,6 +241,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     means: tuple[MeanSeen, ...] = ()
     by_hand: bool = False
     called: str = ""
+    own: tuple[SeenVariable, ...] = ()
 
 
 class Evaluated(msgspec.Struct, frozen=True, tag=True):

@@ -53,7 +53,8 @@ def wrong_steps_of(case: Case, but: Collection[str] = ()) -> StepsAlone:
     """Ask the laws that compare with the reference, but for some, about each step that both reached."""
     laws = [law for law in all_laws() if law.suffices and law.id.endswith("_reference") and law.id not in but]
     found = {
-        step: {law.id: law.judge(alone).status for law in laws if law.concerns(alone)} for step, alone in _each(case)
+        step: {law.id: law.judge(alone).status for law in laws if law.concerns(alone)}
+        for step, alone in each_step(case)
     }
     judged = [step for step, said in found.items() if {"broken", "held"} & {*said.values()}]
     wrong = [step for step, said in found.items() if "broken" in said.values()]
@@ -63,7 +64,7 @@ def wrong_steps_of(case: Case, but: Collection[str] = ()) -> StepsAlone:
     return StepsAlone(tuple(wrong), len(right), judged[-1] if judged else 0)
 
 
-def _each(case: Case) -> Iterator[tuple[int, Case]]:
+def each_step(case: Case) -> Iterator[tuple[int, Case]]:
     """Every step that both reached, by its number in the reference, or every epoch where the run has only those."""
     taken = {step.index for client in case.run.clients for step in client.steps}
     steps = [step.index for step in case.reference.clients[0].steps]

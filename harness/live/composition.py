@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,14 +12,32 @@ from harness.errors import Abstained
 from harness.evidence.arrays import Array
 from harness.evidence.counters import Counters
 from harness.evidence.deposit import Training
+from harness.evidence.own_state import WAYS, OwnState, Way, joined
 from harness.evidence.parts import TRACES
-from harness.evidence.steps import EvidenceReader, EvidenceWriter, PlaceValue, StepEvidence, evidence_folder, renumbered
+from harness.evidence.steps import (
+    EvidenceReader,
+    EvidenceWriter,
+    HeldVariable,
+    PlaceValue,
+    StepEvidence,
+    evidence_folder,
+    renumbered,
+)
 from harness.evidence.trace import Seen, SeenVariable, Start
 from harness.evidence.writing import TraceWriter
 from harness.live.arrangement import Arrangement
 
 
-def compose(training: Training, chosen: Arrangement, directory: Path, *, only: int | None = None) -> None:
+def compose(
+    training: Training,
+    chosen: Arrangement,
+    directory: Path,
+    *,
+    only: int | None = None,
+    own: bool = False,
+    turned: bool = False,
+    way: Way | None = None,
+) -> None:
     """Leave a run whose steps, numbered from 1, are these.
 
     Args:
@@ -27,6 +45,10 @@ def compose(training: Training, chosen: Arrangement, directory: Path, *, only: i
         chosen: which, and which of them only fill a place.
         directory: of the run.
         only: the number of the replica, over all tasks, that then is the only one of which the steps are.
+        own: adds to the variables what each replica has for itself, or what that is together if `way` tells.
+        turned: whether each replica has what another one had.
+        way: what replicas have of their own is such a part of what one device has; if nobody knows, as the program
+            says.
 
     Raises:
         Abstained: one of them is not there any more.
@@ -35,19 +57,51 @@ def compose(training: Training, chosen: Arrangement, directory: Path, *, only: i
     """
     traces = directory / TRACES
     traces.mkdir()
-    for job, reader in training.readers():
-        trace = traces / f"{job.header.task.replace(':', '-')}.trace"
+    readers = training.readers()
+    local, replicas = readers[0][0].header.local_replicas, sum(job.header.local_replicas for job, _ in readers)
+    by = 0 if not turned else 1 if local == replicas else local
+    for place, (job, reader) in enumerate(readers):
+        # Files are read in the order of their names, which is that of replicas.
+        trace = traces / f"{(place + turned) % len(readers):04}-{job.header.task.replace(':', '-')}.trace"
         writer, store = TraceWriter(trace), EvidenceWriter(evidence_folder(trace))
-        writer.write(job.header)
+        writer.write(msgspec.structs.replace(job.header, are_single=True))
         for index, number in enumerate(chosen.steps, 1):
             step = msgspec.structs.replace(_there(reader, number), fills=index not in chosen.places.values())
             seen = msgspec.structs.replace(_seen(step), index=index)
             writer.write(Start(seen.at, tuple(_begun(reader, step, seen)), index, seen.after))
+            if own:
+                states = [each.turned(by) for each in own_state(training, number)]
+                more = [variable for each in states for variable in (each.each if way is None else each.all(way))]
+                seen = msgspec.structs.replace(seen, variables=(*(seen.variables or ()), *more))
+            if turned:
+                step = _turned(step, by, replicas, copies=by if local == replicas else 0)
+            step = msgspec.structs.replace(step, before=tuple(_together(step.before, way)))
             writer.write(seen)
             store.begin(index)
             store.publish(renumbered(reader, step if only is None else _only_of(step, only), index, store.put))
         writer.write(Counters())
         writer.close()
+
+
+def own_state(training: Training, number: int) -> tuple[OwnState, ...]:
+    """What replicas had each for itself after a step; raises as of `compose`."""
+    return joined([seen_of(reader, number).own for _, reader in training.readers()])
+
+
+def ways(training: Training, numbers: Iterable[int]) -> tuple[Way | None, ...]:
+    """What may be told of `compose` for steps, the likeliest first: a program may add up what it says is a mean.
+
+    Raises:
+        OSError: one of them is removed in this moment.
+        ValueError: it is damaged.
+    """
+    readers = training.readers()
+    steps = (reader.step(number) for _, reader in readers[:1] for number in numbers)
+    kinds = {each.how for step in steps if step is not None for each in step.before if each.is_local}
+    if not kinds or sum(job.header.local_replicas for job, _ in readers) == 1:
+        return (None,)
+    several: tuple[Way | None, ...] = (None,) if kinds >= {"sum", "mean"} else ()
+    return (*several, *sorted(WAYS, key=lambda way: {way} != kinds))
 
 
 def makes_variables(step: StepEvidence) -> bool:
@@ -118,3 +172,23 @@ def _only_of(step: StepEvidence, replica: int) -> StepEvidence:
         return tuple(msgspec.structs.replace(each, replica=0) for each in passed if each.replica == replica)
 
     return msgspec.structs.replace(step, passed=own(step.passed), evaluations=())
+
+
+def _together(held: Sequence[HeldVariable], way: Way | None) -> Iterator[HeldVariable]:
+    """What each replica has of its own as a part of a whole."""
+    for each in held:
+        if way is None or not each.is_local:
+            yield each
+        elif way == "first":
+            yield msgspec.structs.replace(each, how="copies", copies=each.copies[:1])
+        else:
+            yield msgspec.structs.replace(each, how=way)
+
+
+def _turned(step: StepEvidence, by: int, replicas: int, *, copies: int) -> StepEvidence:
+    """A step as it would be if each replica were another one, so many places on; and its copies in the same task."""
+    passed = (msgspec.structs.replace(each, replica=(each.replica + by) % replicas) for each in step.passed)
+    before = (
+        msgspec.structs.replace(each, copies=(*each.copies[-copies:], *each.copies[:-copies])) for each in step.before
+    )
+    return msgspec.structs.replace(step, passed=tuple(passed), before=tuple(before), evaluations=())

@@ -8,6 +8,9 @@ import msgspec
 
 from harness.judging.laws.protocol import Finding
 
+OWN_STATE = "own_state"
+"""The law of what each replica keeps for itself, of which no trace of a run in one go tells."""
+
 QUESTIONS = {"replicas_agree": "state", "finite": "computation", "draws": "draws"}
 """Of laws that are not about the computation."""
 

@@ -20,14 +20,29 @@ import msgspec
 from harness.attempts import JudgedAttempt
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
+from harness.evidence.own_state import Way
+from harness.evidence.parts import read_parts
 from harness.evidence.trace import Seen
+from harness.judging.align import aligned_cases
+from harness.judging.laws.protocol import Finding
+from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
+from harness.judging.wrong_steps import each_step
 from harness.live.alone import cannot_note, check_notes, judging_alone
 from harness.live.arrangement import Arrangement, arranged
-from harness.live.composition import begins_with_all, compose, makes_variables, may_be_restored, seen_of
+from harness.live.composition import (
+    begins_with_all,
+    compose,
+    makes_variables,
+    may_be_restored,
+    own_state,
+    seen_of,
+    ways,
+)
 from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
+from harness.live.own_state import wrong_state
 from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
 from harness.live.state import AGREE, Divergence, begun_apart, begun_with_nan, divergences, left_apart, replicas_of
@@ -51,6 +66,10 @@ _OF_ONE_STEP = ("variables_match_reference", *QUESTIONS)
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
 _FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
 _RESTORED = "variables that its call makes may begin with what a checkpoint has, which nobody has noted"
+_OWN = (
+    "each replica begins with something of its own, which one device has not; as many replicas make of it what the run "
+    "has made"
+)
 _APART = "what it computes is not judged, since its replicas began with different copies"
 
 
@@ -269,11 +288,30 @@ class Judge:
         if computed:
             findings = (*findings, *self._contributor(training, chosen))
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
-        apart = _apart(seen)
+        apart, own = _apart(seen), self._own_state(training, chosen) if verdict.outcome == "consistent" else {}
         for step, place in chosen.places.items():
-            outcome = "abstained" if place in apart and not findings else verdict.outcome
+            wrong = (*findings, *own.get(place, ()))
+            outcome = "inconsistent" if wrong else "abstained" if place in apart else verdict.outcome
             said, worst = apart.get(place, unknown), verdict.worst_ratio
-            yield StepJudged(training.number, step, outcome, worst, findings, said, round(seconds, 3), again=again)
+            yield StepJudged(training.number, step, outcome, worst, wrong, said, round(seconds, 3), again=again)
+
+    def _own_state(self, training: Training, chosen: Arrangement) -> Mapping[int, Sequence[StepFinding]]:
+        """What is wrong of what each replica keeps for itself, by the places of steps."""
+        names = [name for job in training.folders.values() for name in replicas_of(job)]
+
+        def compared(*, turned: bool = False, way: Way | None = None) -> Iterator[tuple[int, Finding]]:
+            with scratch("judged") as directory:
+                attempt = self._attempt(training, len(chosen.steps), directory)
+                compose(training, chosen, directory, own=True, turned=turned, way=way)
+                _, reference = attempt.by_replicas() if way is None else attempt.by_one_replica({})
+                for case in aligned_cases(read_parts(directory), reference):
+                    for place, step in each_step(case):
+                        yield from ((place, each) for each in OF_VARIABLES.judge(step).findings)
+
+        with contextlib.suppress(LockstepError, OSError, ValueError):  # then nobody knows
+            places = {place: own_state(training, step) for step, place in chosen.places.items()}
+            return wrong_state(places, names, compared) if len(names) > 1 else {}
+        return {}
 
     def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
         """Which of its own steps the script makes of these."""
@@ -376,16 +414,41 @@ class Judge:
             raise
 
     def _computed(self, training: Training, chosen: Arrangement) -> tuple[Verdict, list[Seen]]:
-        """What is found of steps, and what one device has made of them."""
+        """What is found of steps, and what one device has made of them.
+
+        Where each replica begins with something of its own, such as a sum of its gradients, one device may begin with
+        the sum, the mean, or that of the first. Nobody knows which it is: where none is right, nor is what as many
+        replicas make of it once more, something is wrong.
+        """
+        *others, last = ways(training, chosen.places)
+        for way in others:
+            if (found := self._by_way(training, chosen, way))[0].outcome != "inconsistent":
+                return found
+        verdict, seen = self._by_way(training, chosen, last)
+        if others and verdict.outcome == "inconsistent" and len(chosen.places) == 1:
+            self._check_own(training, chosen)
+        return verdict, seen
+
+    def _by_way(self, training: Training, chosen: Arrangement, way: Way | None) -> tuple[Verdict, list[Seen]]:
+        """The same, where one device begins so; see `compose`."""
         with scratch("judged") as directory:
             attempt = self._attempt(training, len(chosen.steps), directory)
-            compose(training, chosen, directory)
+            compose(training, chosen, directory, way=way)
             verdict, reference = judged_by(attempt, {})
         (_, reader), (client, *_) = training.readers()[0], reference.trace.clients
         if chosen.places.get(1) == 1 and not begins_with_all(reader, client.start):
             self._late.add(training.number)
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
+
+    def _check_own(self, training: Training, chosen: Arrangement) -> None:
+        """Abstain where as many replicas as the run had make of a step what it has left, whatever one device makes."""
+        with scratch("judged") as directory:
+            attempt = self._attempt(training, len(chosen.steps), directory)
+            compose(training, chosen, directory)
+            verdict, _ = attempt.by_replicas()
+        if any(law.law == OF_VARIABLES.id and law.status == "held" for law in verdict.judgements):
+            raise Abstained(_OWN)
 
     def _script(self, training: Training, first: int) -> Script:
         """What the job ran, as it is here.

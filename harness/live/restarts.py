@@ -72,11 +72,14 @@ def _alike(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any] | None) -> boo
 
 
 def _held(training: Training, step: int) -> _Held:
-    """What the variables hold when a step begins that was left, of the first replica."""
+    """What the variables hold when a step begins that was left, of the first replica.
+
+    What each has for itself it has not after a restart: a checkpoint has what they had together, or one of them.
+    """
     reader = training.readers()[0][1]
     evidence = reader.step(step) if step in training.steps else None
     held = () if evidence is None else evidence.before
-    return {(each.name, each.number): reader.array(each.copies[0]) for each in held}
+    return {(each.name, each.number): reader.array(each.copies[0]) for each in held if not each.is_local}
 
 
 def _counts(value: np.ndarray[Any, Any]) -> bool:

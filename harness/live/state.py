@@ -182,7 +182,7 @@ def _held(training: Training, step: int) -> _Copies:
     for job, reader in training.readers():
         evidence = reader.step(step)
         for held in () if evidence is None else evidence.before:
-            if held.how in ("copies", "own") and not is_statistics(held.name):
+            if held.how in ("copies", "own") and not (held.is_local or is_statistics(held.name)):
                 copies = [reader.array(stored) for stored in held.copies]
                 whole = copies * job.header.local_replicas if held.how == "copies" else copies
                 found.setdefault((held.name, held.number), []).extend(whole)

@@ -20,6 +20,8 @@ _OWNERS = {
 }
 _COUNTS = "_create_counter_variable"
 """Of tf_keras's `Model`: batches that `fit`, `evaluate` and `predict` have seen, which it neither saves nor uses."""
+_DEFERRED = "_deferred_initialize"
+"""Of Keras 3's `Variable`, long after who wanted it: of those that are summed on read these are metrics."""
 _PACKAGES = ("keras", "tf_keras", "tensorflow")
 PROGRAM = "the program"
 
@@ -29,6 +31,8 @@ def owner_of() -> str:
     frame = inspect.currentframe()
     while frame is not None:
         caller = frame.f_locals.get("self")
+        if frame.f_code.co_name == _DEFERRED and getattr(caller, "synchronization", None) == "on_read":
+            return METRIC
         for kind in type(caller).__mro__:
             if kind.__name__ in _OWNERS and kind.__module__.partition(".")[0] in _PACKAGES:
                 return "a count of batches" if frame.f_code.co_name == _COUNTS else _OWNERS[kind.__name__]

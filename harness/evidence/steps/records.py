@@ -58,13 +58,14 @@ class HeldVariable(msgspec.Struct, frozen=True):
 
     `name` is what Keras or TensorFlow calls it, and it is the `number`-th of that name, from 0. `how` tells what the
     copies are of the whole: each of them is the whole (`copies`, of which one is kept), they are its parts (`sum`,
-    `mean`), or each replica has something of its own (`own`).
+    `mean`), or each replica has something of its own (`own`). A variable that `is_local` may rightly hold that.
     """
 
     name: str
     number: int
     how: How
     copies: tuple[Stored, ...]
+    is_local: bool = False
 
 
 class StepEvidence(msgspec.Struct, frozen=True):

@@ -27,7 +27,9 @@ class _BeginsAlike(Law):
 
     def concerns(self, case: Case) -> bool:
         # Where a coordinator trains, Keras runs no hooks of batches, in which callbacks set variables of their own.
-        return not per_epoch(case.run, case.reference) and case.reference.clients[0].start is not None
+        # A step that is taken out of a training begins with what the training has made.
+        single = case.run.clients[0].header.are_single
+        return not (single or per_epoch(case.run, case.reference)) and case.reference.clients[0].start is not None
 
     def judge(self, case: Case) -> Judgement:
         """Compare each variable that both have, of which every replica holds the whole.

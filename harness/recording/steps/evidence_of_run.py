@@ -99,8 +99,7 @@ class RunEvidenceWriter:
             self._passed = [each.put(self._writer) for each in self._evaluation or ()]
             self._evaluations, self._evaluation, self._own = [], None, ()
             self._open, self._pending, self._done = True, True, True
-        # One replica has nothing that would be what each of several has for itself.
-        self._before = self._held(step.variables) + self._held(step.others(), lambda name, how: how != "own")
+        self._before = self._held(step.variables) + self._held(step.others(), local=True)
 
     def called(self, function: str, arguments: Sequence[Any], fed: Collection[int]) -> None:
         """Not asked."""
@@ -216,7 +215,11 @@ class RunEvidenceWriter:
         self._deliver([*values, *parameters], take)
 
     def _held(
-        self, variables: Variables, wanted: Callable[[str, How], bool] = lambda name, how: True
+        self,
+        variables: Variables,
+        wanted: Callable[[str, How], bool] = lambda name, how: True,
+        *,
+        local: bool = False,
     ) -> tuple[HeldVariable, ...]:
         known = [(named, variable, copies_of(variable)) for named, variable in variables]
         arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
@@ -229,8 +232,10 @@ class RunEvidenceWriter:
             how: How = how_copies_are(variable, own)
             if not wanted(named.name, how):
                 continue
-            kept = own[:1] if how == "copies" else own
-            found.append(HeldVariable(named.name, named.number, how, tuple(map(self._writer.put, kept))))
+            if local and how == "copies":  # they may be equal by chance, or those of one task
+                how = "own"
+            stored = tuple(map(self._writer.put, own[:1] if how == "copies" else own))
+            found.append(HeldVariable(named.name, named.number, how, stored, local))
         return tuple(found)
 
     def close(self) -> None:

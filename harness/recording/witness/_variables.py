@@ -67,6 +67,20 @@ def first_values(variables: Sequence[tuple[RegisteredName, Any]], reader: Reader
     return tuple(found)
 
 
+def own_copies(variables: Sequence[tuple[RegisteredName, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
+    """What each local replica has of these by itself: of large ones as many elements as of others."""
+    copies = [copies_of(variable) for _, variable in variables]
+    arrays = iter(reader.read([copy for each in copies for copy in each]))
+    found = []
+    for (named, variable), own in zip(variables, copies, strict=True):
+        parts = [array for array in itertools.islice(arrays, len(own)) if array is not None]
+        if len(parts) == len(own):
+            held = held_by(variable, parts)
+            kept_of_each = tuple(Array.of(_sample(each)) for each in held)
+            found.append(SeenVariable(named.name, how_copies_are(variable, held), kept_of_each))
+    return tuple(found)
+
+
 def _spread(variable: Any) -> bool:
     import tensorflow as tf
 

@@ -13,6 +13,7 @@ import msgspec
 
 from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
+from harness.evidence.own_state import joined
 from harness.evidence.steps import FOR_ALL, EvidenceWriter, RunEvidence, Standing
 from harness.evidence.trace import Array, Evaluated, MeanSeen, Seen, SeenVariable, Start, Value
 from harness.recording.closure_files import Files
@@ -26,7 +27,7 @@ from harness.recording.witness._call_results import values_of
 from harness.recording.witness._registry import VariableEntry
 from harness.recording.witness._step_events import Event, StepSeen
 from harness.recording.witness._values import LOSS
-from harness.recording.witness._variables import first_values, is_large, read
+from harness.recording.witness._variables import first_values, is_large, own_copies, read
 from harness.recording.witness.metrics import EVENT
 from harness.recording.witness.protocol import Seam, WitnessState
 from simulator.agent import now
@@ -324,6 +325,18 @@ class Witness:
                 self._noise.nudge(variable for _, variable in variables)
             return read(gathered, variables, index, last=last) if wanted else None
 
+    def _own(self) -> tuple[SeenVariable, ...]:
+        """What replicas have each for itself after a step that is judged without the next one."""
+        import tensorflow as tf
+
+        gathered = self._gathered
+        if gathered.steps is None or not (gathered.steps.are_single and gathered.in_full):
+            return ()
+        found: list[SeenVariable] = []
+        with gathered.looking("what each replica keeps"), tf.init_scope():
+            found += own_copies(gathered.registry.unjudged_state(), gathered.reader)
+        return tuple(found)
+
     def _write(self, step: StepSeen, last: bool) -> None:
         gathered = self._gathered
         self._settle()
@@ -353,9 +366,12 @@ class Witness:
         if self._open is None:
             return
         (step, seen), self._open = self._open, None
-        variables = self._variables(step, seen.index, last=last)
+        variables, own = self._variables(step, seen.index, last=last), self._own()
+        if own and self._gathered.steps is not None and self._gathered.steps.follows:
+            known = (variable for state in joined([own]) for variable in state.of_reference)
+            variables, own = (*(variables or ()), *known), ()
         step.variables = []  # a program may let go of them
-        self._held.append((step, msgspec.structs.replace(seen, variables=variables)))
+        self._held.append((step, msgspec.structs.replace(seen, variables=variables, own=own)))
         if self._gathered.in_full or last or len(self._held) == _HELD_MAX:
             self.send_held()
 

@@ -1,0 +1,66 @@
+"""What each replica keeps for itself, such as the sum of its own gradients: no single device has it.
+
+So as many replicas make it again on the judge's machine, each from what its own had. They would repeat a mistake of the
+program's own. That shows where each has what another one had: it leaves what that left, if the program treats replicas
+alike. One that does not, as where each keeps a part of a whole, may still be right: then one device has what they have
+together. Where a program does not say how that is to be made of the copies, one way that fits is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from harness.evidence.own_state import WAYS, OwnState, Way
+from harness.judging.laws.protocol import Finding
+from harness.live.findings import OWN_STATE, StepFinding, found_by
+
+
+class Compared(Protocol):
+    """Computes steps again, and yields their places with how variables differ."""
+
+    def __call__(self, *, turned: bool = False, way: Way | None = None) -> Iterator[tuple[int, Finding]]:
+        """By as many replicas, each of which may have what another one had, or by one device.
+
+        Args:
+            turned: whether each has that.
+            way: what the copies are of what one device has, if one computes it.
+        """
+
+
+def wrong_state(
+    states: Mapping[int, Sequence[OwnState]], replicas: Sequence[str], compared: Compared
+) -> dict[int, list[StepFinding]]:
+    """What is wrong of it, by the places of steps.
+
+    Args:
+        states: by their places.
+        replicas: what they are called.
+        compared: see there.
+    """
+    every = [each for own in states.values() for each in own]
+    if not every:
+        return {}
+    whose = {each.of_replica(number): (each, name) for each in every for number, name in enumerate(replicas)}
+    found: dict[int, list[StepFinding]] = {}
+    for place, finding in compared():
+        if finding.variable in whose:
+            found.setdefault(place, []).append(_finding(finding, *whose[finding.variable]))
+    turned = {
+        (place, whose[finding.variable][0].of_all): whose[finding.variable][0]
+        for place, finding in compared(turned=True)
+        if finding.variable in whose and place not in found
+    }
+    ways = [way for way in WAYS if any(way in each.ways for each in turned.values())]
+    differing = {way: {(place, each.variable): each for place, each in compared(way=way)} for way in ways}
+    for (place, name), each in turned.items():
+        if all((place, name) in differing[way] for way in each.ways):
+            found.setdefault(place, []).append(_finding(differing[each.ways[0]][place, name], each, None))
+    return found
+
+
+def _finding(finding: Finding, state: OwnState, replica: str | None) -> StepFinding:
+    found = found_by(finding)
+    return msgspec.structs.replace(found, question="state", law=OWN_STATE, variable=state.name, replica=replica)
