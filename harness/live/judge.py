@@ -42,7 +42,7 @@ from harness.live.composition import (
 from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
-from harness.live.own_state import wrong_state
+from harness.live.own_state import are_alike, wrong_state
 from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
 from harness.live.state import AGREE, Divergence, begun_apart, begun_with_nan, divergences, left_apart, replicas_of
@@ -417,15 +417,20 @@ class Judge:
         """What is found of steps, and what one device has made of them.
 
         Where each replica begins with something of its own, such as a sum of its gradients, one device may begin with
-        the sum, the mean, or that of the first. Nobody knows which it is: where none is right, nor is what as many
-        replicas make of it once more, something is wrong.
+        the sum, the mean, or that of the first. Nobody knows which it is: where what is wrong depends on it, it has to
+        be other than what as many replicas make of it once more.
         """
-        *others, last = ways(training, chosen.places)
+        first, *others = ways(training, chosen.places)
+        verdict, seen = self._by_way(training, chosen, first)
+        if verdict.outcome != "inconsistent":
+            return verdict, seen
         for way in others:
-            if (found := self._by_way(training, chosen, way))[0].outcome != "inconsistent":
-                return found
-        verdict, seen = self._by_way(training, chosen, last)
-        if others and verdict.outcome == "inconsistent" and len(chosen.places) == 1:
+            found, seen_so = self._by_way(training, chosen, way)
+            if found.outcome != "inconsistent":
+                return found, seen_so
+            if are_alike(verdict.findings, found.findings):
+                return verdict, seen
+        if others and len(chosen.places) == 1:
             self._check_own(training, chosen)
         return verdict, seen
 

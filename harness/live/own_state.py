@@ -8,6 +8,7 @@ together. Where a program does not say how that is to be made of the copies, one
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -16,6 +17,9 @@ import msgspec
 from harness.evidence.own_state import WAYS, OwnState, Way
 from harness.judging.laws.protocol import Finding
 from harness.live.findings import OWN_STATE, StepFinding, found_by
+
+_ROUNDING = 1e-3
+"""By such a part a number may differ that is computed once more; what it is computed from matters more."""
 
 
 class Compared(Protocol):
@@ -59,6 +63,18 @@ def wrong_state(
         if all((place, name) in differing[way] for way in each.ways):
             found.setdefault(place, []).append(_finding(differing[each.ways[0]][place, name], each, None))
     return found
+
+
+def are_alike(some: Sequence[Finding], others: Sequence[Finding]) -> bool:
+    """Whether one device has computed the same, but for rounding, where a run differs from it."""
+
+    def expected(findings: Sequence[Finding]) -> list[float]:
+        return [math.nan if each.expected is None else each.expected for each in findings]
+
+    if [(each.law, each.step, each.variable) for each in some] != [(o.law, o.step, o.variable) for o in others]:
+        return False
+    pairs = zip(expected(some), expected(others), strict=True)
+    return all(math.isclose(one, other, rel_tol=_ROUNDING) or math.isnan(one) for one, other in pairs)
 
 
 def _finding(finding: Finding, state: OwnState, replica: str | None) -> StepFinding:
