@@ -113,6 +113,7 @@ def test_what_each_replica_computes_otherwise_than_one_device_accuses_nobody(whi
 @pytest.mark.full
 @pytest.mark.parametrize("how", ["SUM", "NONE"])
 def test_a_mistake_of_one_replica_shows_where_it_has_what_another_had(how: str, here: Path) -> None:
+    """From step 5 on the second forgets what it should add; as many replicas repeat it."""
     steps = _judged("forgets", how, wrong=True)
     assert _outcomes(steps) == _RIGHT | {6: "inconsistent", 9: "inconsistent"}
     assert _told(steps) == {("own_state", None)}
@@ -120,7 +121,7 @@ def test_a_mistake_of_one_replica_shows_where_it_has_what_another_had(how: str, 
 
 @pytest.mark.full
 def test_a_mistake_that_no_state_of_its_own_explains_is_found_beside_it(here: Path) -> None:
-    """As many replicas repeat it, and what one device begins with does not matter."""
+    """As many replicas repeat it. What one device begins with does not matter to it."""
     steps = _judged("twice", wrong=True)
     assert _outcomes(steps) == _RIGHT | {6: "inconsistent"}
     assert {law for law, _ in _told(steps)} == {"variables_match_reference", "contributions"}
