@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -32,28 +31,26 @@ with strategy.scope():
 checkpoint = tf.train.Checkpoint(first=first, last=last, slots=slots, mean=mean, done=done)
 
 
-def training(rate: float) -> Callable[[tuple[tf.Tensor, tf.Tensor]], None]:
-    """What makes a step of all replicas. The rate is in its graph, since what a call is given is not judged."""
+def step(rows: tf.Tensor, labels: tf.Tensor) -> None:
+    """That of a replica. The rate is in its graph, since what a call is given is not judged."""
+    context = tf.distribute.get_replica_context()
+    with tf.GradientTape() as tape:
+        hidden = tf.nn.relu(tf.matmul(rows - mean, first))
+        found = tf.matmul(tf.nn.dropout(hidden, 0.1), last)
+        loss = tf.reduce_sum((found - labels) ** 2) / ROWS
+    parts = [*tape.gradient(loss, weights), tf.reduce_sum(rows, 0) / ROWS]
+    *gradients, now = context.all_reduce("sum", parts)
+    for weight, slot, gradient in zip(weights, slots, gradients, strict=True):
+        slot.assign(0.9 * slot + gradient)
+        weight.assign_sub(rates[-1] * slot)
+    mean.assign(0.9 * mean + 0.1 * now)
+    done.assign_add(1)
 
-    def step(rows: tf.Tensor, labels: tf.Tensor) -> None:
-        context = tf.distribute.get_replica_context()
-        with tf.GradientTape() as tape:
-            hidden = tf.nn.relu(tf.matmul(rows - mean, first))
-            found = tf.matmul(tf.nn.dropout(hidden, 0.1), last)
-            loss = tf.reduce_sum((found - labels) ** 2) / ROWS
-        parts = [*tape.gradient(loss, weights), tf.reduce_sum(rows, 0) / ROWS]
-        *gradients, now = context.all_reduce("sum", parts)
-        for weight, slot, gradient in zip(weights, slots, gradients, strict=True):
-            slot.assign(0.9 * slot + gradient)
-            weight.assign_sub(rate * slot)
-        mean.assign(0.9 * mean + 0.1 * now)
-        done.assign_add(1)
 
-    @tf.function
-    def train(batch: tuple[tf.Tensor, tf.Tensor]) -> None:
-        strategy.run(step, args=batch)
-
-    return train
+@tf.function
+def train(batch: tuple[tf.Tensor, tf.Tensor], *, traced_again: bool) -> None:
+    """One step of all replicas, in a graph of its own for each value."""
+    strategy.run(step, args=batch)
 
 
 place = "".join(SAVE[:1]) + str(multi and strategy.cluster_resolver.task_id)
@@ -61,12 +58,12 @@ if SAVE and os.path.exists(f"{place}.index"):  # noqa: PTH110 - a file of Tensor
     checkpoint.read(place).assert_consumed()
     if PLANTED.get("kind") == "statistics":
         mean.assign(tf.zeros([WIDE]))
-batch, train = None, training(RATE)
+batch, rates = None, [RATE]
 for number in range(1, STEPS + 1):
     if batch is None or not (PLANTED.get("kind") == "shard" and number == PLANTED["step"]):
         batch = next(iterator)
     if PLANTED.get("kind") == "rate" and number == PLANTED["step"]:
-        train = training(RATE / 2)
-    train(batch)
+        rates.append(RATE / 2)
+    train(batch, traced_again=len(rates) > 1)
     if SAVE[1:] == [str(number)]:
         checkpoint.write(place)
