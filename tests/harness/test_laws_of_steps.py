@@ -53,6 +53,15 @@ def test_a_first_state_that_grows_with_the_replicas_is_found() -> None:
     assert _judged("begins_alike", Case(truth, truth, DerivedTolerance(truth, []))).status == "held"
 
 
+def test_a_step_that_is_taken_out_of_a_training_is_not_held_against_the_begin_of_a_program() -> None:
+    """It begins with what the training has made."""
+    (made,) = _trace(start={"w": np.float32(2)}).clients
+    single = msgspec.structs.replace(made, header=msgspec.structs.replace(made.header, are_single=True))
+    for client_, asked in ((made, True), (single, False)):
+        case = Case(RunTrace((client_,)), _trace(start={"w": np.float32(1)}), ExactTolerance())
+        assert _LAWS["begins_alike"].concerns(case) == asked
+
+
 @pytest.mark.parametrize(("start", "suffices"), [(None, True), ({"w": np.float32(1)}, False)])
 def test_right_examples_suffice_where_nothing_is_trained(start: dict[str, Any] | None, suffices: bool) -> None:
     """A step that has variables makes something of its examples, of which these say nothing."""

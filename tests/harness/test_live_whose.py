@@ -111,7 +111,10 @@ def _start(
     for index in (1, 3):
         values = {name: np.array(value + (index - 1) * (name in counters)) for name, value in begun.items()}
         writer.begin(index)
-        held = tuple(HeldVariable(name, 0, "copies", (writer.put(value),)) for name, value in values.items())
+        held = tuple(
+            HeldVariable(name, 0, "copies", (writer.put(value),), is_local=name == "own")
+            for name, value in values.items()
+        )
         writer.publish(StepEvidence(index, held))
         writer.close()
 
@@ -169,8 +172,11 @@ def test_copies_are_held_against_what_both_had(tmp_path: Path, wrong: int, far: 
     ],
 )
 def test_what_a_restart_has_lost(tmp_path: Path, done: int, mean: float, digest: int, told: list[str]) -> None:
-    """It begins with what it had after as many steps as its counter says, and else that is said."""
-    _start(tmp_path, {"done": 0, "mean": 0.5}, (10, 10), (20, 20), (30, 30))
-    _start(tmp_path, {"done": done, "mean": mean}, (digest, digest))
+    """It begins with what it had after as many steps as its counter says, and else that is said.
+
+    Not what each replica has of its own: a checkpoint has what all have together.
+    """
+    _start(tmp_path, {"done": 0, "mean": 0.5, "own": 3.0}, (10, 10), (20, 20), (30, 30))
+    _start(tmp_path, {"done": done, "mean": mean, "own": 1.5}, (digest, digest))
     first, second = trainings(tmp_path)
     assert [each.text for each in resumed_apart([first], second)] == told
