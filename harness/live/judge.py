@@ -17,22 +17,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.attempts import JudgedAttempt
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
 from harness.evidence.own_state import Way
-from harness.evidence.parts import read_parts
 from harness.evidence.trace import Seen
-from harness.judging.align import aligned_cases
-from harness.judging.laws.protocol import Finding
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
-from harness.judging.wrong_steps import each_step
 from harness.live.alone import cannot_note, check_notes, judging_alone
 from harness.live.arrangement import Arrangement, arranged
 from harness.live.composition import (
     begins_with_all,
-    compose,
     makes_variables,
     may_be_restored,
     own_state,
@@ -43,25 +37,19 @@ from harness.live.contributions import contributed, outlier
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.own_state import are_alike, wrong_state
+from harness.live.recomputing import RecomputedSteps
 from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
 from harness.live.state import AGREE, Divergence, begun_apart, begun_with_nan, divergences, left_apart, replicas_of
-from harness.request import VerifyRequest
-from harness.running.reference import reference_runs
-from harness.running.script_checks import ready
-from harness.subject.program import Program
 from harness.subject.script import Script
-from harness.subject.strategies import strategy_case
-from harness.verdicts import judged_by
 from simulator import LockstepError, RunFailed, UsageError
-from simulator.machines.local.scratch import scratch
 
 _TOGETHER = 8
 """Steps that are judged by one process, which takes seconds to begin."""
 _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2
 """Of large steps fewer, since of each all that it leaves is kept."""
 _SEED = 20
-_OF_ONE_STEP = ("variables_match_reference", *QUESTIONS)
+_OF_ONE_STEP = (OF_VARIABLES.id, *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
 _FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
@@ -299,18 +287,10 @@ class Judge:
         """What is wrong of what each replica keeps for itself, by the places of steps."""
         names = [name for job in training.folders.values() for name in replicas_of(job)]
 
-        def compared(*, turned: bool = False, way: Way | None = None) -> Iterator[tuple[int, Finding]]:
-            with scratch("judged") as directory:
-                attempt = self._attempt(training, len(chosen.steps), directory)
-                compose(training, chosen, directory, own=True, turned=turned, way=way)
-                _, reference = attempt.by_replicas() if way is None else attempt.by_one_replica({})
-                for case in aligned_cases(read_parts(directory), reference):
-                    for place, step in each_step(case):
-                        yield from ((place, each) for each in OF_VARIABLES.judge(step).findings)
-
         with contextlib.suppress(LockstepError, OSError, ValueError):  # then nobody knows
             places = {place: own_state(training, step) for step, place in chosen.places.items()}
-            return wrong_state(places, names, compared) if len(names) > 1 else {}
+            differences = self._steps(training, chosen).differences
+            return wrong_state(places, names, differences) if len(names) > 1 else {}
         return {}
 
     def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
@@ -350,13 +330,8 @@ class Judge:
         names = [name for job in training.folders.values() for name in replicas_of(job)]
 
         def should(replica: str) -> Mapping[str, Any]:
-            with scratch("judged") as directory:
-                attempt = self._attempt(training, len(chosen.steps), directory)
-                compose(training, chosen, directory, only=names.index(replica))
-                told = dataclasses.replace(attempt, program=attempt.program.natively(len(chosen.steps)))
-                with reference_runs(told.program, directory, told.case.name, told.asked.venue(told.case)) as runs:
-                    own = runs.plain().trace.clients[0].seen[place - 1 :][:1]
-                return next(iter(contributed([(training.job, each) for each in own]).values()), {})
+            own = self._steps(training, chosen).by_replica(names.index(replica))[place - 1 :][:1]
+            return next(iter(contributed([(training.job, each) for each in own]).values()), {})
 
         seen = [(job, seen_of(reader, step)) for job, reader in training.readers()]
         with contextlib.suppress(LockstepError):  # then nobody knows
@@ -367,16 +342,8 @@ class Judge:
                 question, text = ("reduction or update", right) if replica is None else ("computation", wrong)
                 yield StepFinding(question, "contributions", text, replica=replica)
 
-    def _attempt(self, training: Training, steps: int, directory: Path) -> JudgedAttempt:
-        job = training.job
-        case = strategy_case(job.header.strategy, job.hardware)
-        program = ready(Program.of_script(self._script(training, steps)), case, None, prove=False)
-        variables = (*job.variables.items(), *program.variables)
-        program = dataclasses.replace(program, variables=variables)
-        asked = VerifyRequest(
-            "derived", False, False, False, _SEED, self._timeout, stream=False, keep=False, tf32=job.tf32
-        )
-        return JudgedAttempt(program, case, None, directory, asked, time.monotonic())
+    def _steps(self, training: Training, chosen: Arrangement) -> RecomputedSteps:
+        return RecomputedSteps(training, chosen, self._script(training, len(chosen.steps)), self._timeout)
 
     def _with_replica(
         self, training: Training, step: int, findings: Sequence[StepFinding], computed: Sequence[Seen]
@@ -390,13 +357,10 @@ class Judge:
         """What replicas on this machine make of a wrong step, if that is where it ran: the same again, and what."""
         if not all(job.is_here for job in training.folders.values()):
             return None, ()
-        with contextlib.suppress(LockstepError), scratch("judged") as directory:  # then nobody knows
-            attempt = self._attempt(training, len(chosen.steps), directory)
-            compose(training, chosen, directory)
-            verdict, reference = attempt.by_replicas()
+        with contextlib.suppress(LockstepError):  # then nobody knows
+            status, reference = self._steps(training, chosen).by_replicas()
             (place,) = chosen.places.values()
-            found = {law.law: law.status for law in verdict.judgements}
-            told = {"held": "persistent", "broken": "transient"}.get(found.get(_OF_ONE_STEP[0], ""))
+            told = {"held": "persistent", "broken": "transient"}.get(status)
             return told, reference.trace.clients[0].seen[place - 1 :][:1]
         return None, ()
 
@@ -430,30 +394,18 @@ class Judge:
                 return found, seen_so
             if are_alike(verdict.findings, found.findings):
                 return verdict, seen
-        if others and len(chosen.places) == 1:
-            self._check_own(training, chosen)
+        if others and len(chosen.places) == 1 and self._steps(training, chosen).by_replicas()[0] == "held":
+            raise Abstained(_OWN)
         return verdict, seen
 
     def _by_way(self, training: Training, chosen: Arrangement, way: Way | None) -> tuple[Verdict, list[Seen]]:
         """The same, where one device begins so; see `compose`."""
-        with scratch("judged") as directory:
-            attempt = self._attempt(training, len(chosen.steps), directory)
-            compose(training, chosen, directory, way=way)
-            verdict, reference = judged_by(attempt, {})
+        verdict, reference = self._steps(training, chosen).by_one_device(way)
         (_, reader), (client, *_) = training.readers()[0], reference.trace.clients
         if chosen.places.get(1) == 1 and not begins_with_all(reader, client.start):
             self._late.add(training.number)
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
-
-    def _check_own(self, training: Training, chosen: Arrangement) -> None:
-        """Abstain where as many replicas as the run had make of a step what it has left, whatever one device makes."""
-        with scratch("judged") as directory:
-            attempt = self._attempt(training, len(chosen.steps), directory)
-            compose(training, chosen, directory)
-            verdict, _ = attempt.by_replicas()
-        if any(law.law == OF_VARIABLES.id and law.status == "held" for law in verdict.judgements):
-            raise Abstained(_OWN)
 
     def _script(self, training: Training, first: int) -> Script:
         """What the job ran, as it is here.
