@@ -48,7 +48,6 @@ _TOGETHER = 8
 """Steps that are judged by one process, which takes seconds to begin."""
 _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2
 """Of large steps fewer, since of each all that it leaves is kept."""
-_SEED = 20
 _OF_ONE_STEP = (OF_VARIABLES.id, *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
