@@ -21,6 +21,7 @@ from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
 from harness.evidence.own_state import Way
 from harness.evidence.trace import Seen
+from harness.judging.laws.protocol import Finding
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
 from harness.live.alone import cannot_note, check_notes, judging_alone
@@ -77,6 +78,7 @@ class Judge:
         self._noted: dict[int, tuple[str, ...]] = {}
         self._order: dict[int, tuple[str, ...]] = {}
         self._late: set[int] = set()
+        self._ways: dict[int, Way | None] = {}
         self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
 
     @contextlib.contextmanager
@@ -381,28 +383,30 @@ class Judge:
 
         Where each replica begins with something of its own, such as a sum of its gradients, one device may begin with
         the sum, the mean, or that of the first. Nobody knows which it is: where what is wrong depends on it, it has to
-        be other than what as many replicas make of it once more.
+        be other than what as many replicas make of it once more, also of what another one had.
         """
-        first, *others = ways(training, chosen.places)
-        verdict, seen = self._by_way(training, chosen, first)
-        if verdict.outcome != "inconsistent":
-            return verdict, seen
-        for way in others:
-            found, seen_so = self._by_way(training, chosen, way)
-            if found.outcome != "inconsistent":
-                return found, seen_so
-            if are_alike(verdict.findings, found.findings):
+        likeliest = self._ways.get(training.number)
+        first, *others = sorted(ways(training, chosen.places), key=lambda way: way != likeliest)
+        steps, findings = self._steps(training, chosen), list[Sequence[Finding]]()
+        for way in (first, *others) if others else ():
+            verdict, seen = self._by_way(steps, way, briefly=True)
+            if verdict.outcome != "inconsistent":
+                self._ways[training.number] = way
                 return verdict, seen
-        if others and len(chosen.places) == 1 and self._steps(training, chosen).by_replicas()[0] == "held":
+            if findings and are_alike(findings[0], verdict.findings):
+                return self._by_way(steps, first)
+            findings.append(verdict.findings)
+        one = others and len(chosen.places) == 1
+        if one and all(steps.by_replicas(turned=turned)[0] == "held" for turned in (False, True)):
             raise Abstained(_OWN)
-        return verdict, seen
+        return self._by_way(steps, first)
 
-    def _by_way(self, training: Training, chosen: Arrangement, way: Way | None) -> tuple[Verdict, list[Seen]]:
+    def _by_way(self, steps: RecomputedSteps, way: Way | None, *, briefly: bool = False) -> tuple[Verdict, list[Seen]]:
         """The same, where one device begins so; see `compose`."""
-        verdict, reference = self._steps(training, chosen).by_one_device(way)
-        (_, reader), (client, *_) = training.readers()[0], reference.trace.clients
-        if chosen.places.get(1) == 1 and not begins_with_all(reader, client.start):
-            self._late.add(training.number)
+        verdict, reference = steps.by_one_device(way, briefly=briefly)
+        (_, reader), (client, *_) = steps.training.readers()[0], reference.trace.clients
+        if steps.chosen.places.get(1) == 1 and not begins_with_all(reader, client.start):
+            self._late.add(steps.training.number)
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
 

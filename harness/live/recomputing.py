@@ -49,14 +49,23 @@ class RecomputedSteps:
     script: Script
     timeout: float
 
-    def by_one_device(self, way: Way | None) -> tuple[Verdict, Reference]:
-        """The verdict on them; `way` as of `compose`."""
-        with self._composed(way=way) as attempt:
-            return judged_by(attempt, {})
+    def by_one_device(self, way: Way | None, *, briefly: bool = False) -> tuple[Verdict, Reference]:
+        """The verdict on them; `way` as of `compose`.
 
-    def by_replicas(self) -> tuple[str, Reference]:
-        """Whether as many replicas leave the same variables, as of `Judgement.status`."""
-        with self._composed() as attempt:
+        Args:
+            way: see above.
+            briefly: whether nothing more is done where they are inconsistent, to say why.
+        """
+        with self._composed(way=way) as attempt:
+            return attempt.by_one_replica({}) if briefly else judged_by(attempt, {})
+
+    def by_replicas(self, *, turned: bool = False) -> tuple[str, Reference]:
+        """Whether as many replicas leave the same variables, as of `Judgement.status`.
+
+        Args:
+            turned: whether each has what another one had.
+        """
+        with self._composed(turned=turned) as attempt:
             verdict, reference = attempt.by_replicas()
         return next((each.status for each in verdict.judgements if each.law == OF_VARIABLES.id), ""), reference
 

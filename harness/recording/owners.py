@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 
-METRIC = "a metric"
+METRIC, CHECKPOINT = "a metric", "a checkpoint"
 
 # The classes of Keras 3, tf_keras and TensorFlow that make variables of their own, and what a sentence calls them.
 _OWNERS = {
@@ -15,6 +15,7 @@ _OWNERS = {
     "Metric": METRIC,
     "SeedGenerator": "a random generator",
     "Generator": "a random generator",
+    "Checkpoint": CHECKPOINT,
     "Model": "a model",
     "Layer": "a layer",
 }
