@@ -287,11 +287,12 @@ class Judge:
     def _own_state(self, training: Training, chosen: Arrangement) -> Mapping[int, Sequence[StepFinding]]:
         """What is wrong of what each replica keeps for itself, by the places of steps."""
         names = [name for job in training.folders.values() for name in replicas_of(job)]
-
+        reader = training.readers()[0][1]
         with contextlib.suppress(LockstepError, OSError, ValueError):  # then nobody knows
             places = {place: own_state(training, step) for step, place in chosen.places.items()}
+            by_hand = [place for step, place in chosen.places.items() if seen_of(reader, step).by_hand]
             differences = self._steps(training, chosen).differences
-            return wrong_state(places, names, differences) if len(names) > 1 else {}
+            return wrong_state(places, names, differences, by_hand) if len(names) > 1 else {}
         return {}
 
     def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:

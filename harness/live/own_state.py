@@ -9,7 +9,7 @@ together. Where a program does not say how that is to be made of the copies, one
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -35,7 +35,10 @@ class Compared(Protocol):
 
 
 def wrong_state(
-    states: Mapping[int, Sequence[OwnState]], replicas: Sequence[str], compared: Compared
+    states: Mapping[int, Sequence[OwnState]],
+    replicas: Sequence[str],
+    compared: Compared,
+    by_hand: Collection[int] = (),
 ) -> dict[int, list[StepFinding]]:
     """What is wrong of it, by the places of steps.
 
@@ -43,6 +46,7 @@ def wrong_state(
         states: by their places.
         replicas: what they are called.
         compared: see there.
+        by_hand: places of steps before the program has taken a gradient. They may give each replica its number.
     """
     every = [each for own in states.values() for each in own]
     if not every:
@@ -55,7 +59,7 @@ def wrong_state(
     turned = {
         (place, whose[finding.variable][0].of_all): whose[finding.variable][0]
         for place, finding in compared(turned=True)
-        if finding.variable in whose and place not in found
+        if finding.variable in whose and place not in found and place not in by_hand
     }
     ways = [way for way in WAYS if any(way in each.ways for each in turned.values())]
     differing = {way: {(place, each.variable): each for place, each in compared(way=way)} for way in ways}

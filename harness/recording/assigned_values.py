@@ -14,7 +14,7 @@ _ASSIGNING = ("assign", "scatter", "batch_scatter", "_strided_slice_assign")
 
 @contextlib.contextmanager
 def assignments_heard(hear: Callable[[Any], None]) -> Iterator[None]:
-    """Hear which variables get values in this context, before they do."""
+    """Hear which variables get values in this context, before they do; also those that a `tf.function` has made."""
     from tensorflow.python.ops import resource_variable_ops
 
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -25,6 +25,7 @@ def assignments_heard(hear: Callable[[Any], None]) -> Iterator[None]:
         return assign
 
     with contextlib.ExitStack() as stack:
-        for name in filter(lambda name: name.startswith(_ASSIGNING), dir(resource_variable_ops.ResourceVariable)):
-            stack.enter_context(patched(resource_variable_ops.ResourceVariable, name, around))
+        for kind in (resource_variable_ops.ResourceVariable, resource_variable_ops.UninitializedVariable):
+            for name in filter(lambda name: name.startswith(_ASSIGNING), dir(kind)):
+                stack.enter_context(patched(kind, name, around))
         yield

@@ -189,3 +189,5 @@ def test_a_mistake_of_the_program_has_to_show_in_each_way(
     every = [(place, each) for place, findings in told.items() for each in findings]
     assert [(place, each.replica) for place, each in every] == found
     assert {(each.law, each.variable) for _, each in every} <= {("own_state", "total")}
+    if found == [(3, None)]:
+        assert wrong_state({3: joined([[_seen(1.0, 2.0, how=how)]])}, ["0", "1"], compared, by_hand=[3]) == {}

@@ -179,8 +179,9 @@ class Registry:
             return found
         found = self._known.get(id(inner))
         if found is None and not isinstance(inner, tf.distribute.DistributedValues):
-            # TensorFlow hangs it on the handle of a copy.
-            container = getattr(getattr(inner, "handle", None), "_distributed_container", None)
+            # TensorFlow hangs it on the handle of a copy, or on a copy that a `tf.function` has made.
+            places = (getattr(inner, "handle", None), inner)
+            container = next(filter(None, (getattr(each, "_distributed_container", None) for each in places)), None)
             inner = container() if callable(container) else getattr(inner, "_variable", None)
             found = self._known.get(id(inner))
         return found if found is not None and found.made() is inner else None
