@@ -31,11 +31,13 @@ how = next((each for each in sys.argv if each.isupper()), "SUM")
 own = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.VariableAggregation[how]}
 with strategy.scope():
     w, v = tf.Variable(tf.zeros(3)), tf.Variable(tf.zeros(3))
-    total = tf.Variable(tf.zeros(3), trainable=False, **own)
+    totals = [] if "late" in sys.argv else [tf.Variable(tf.zeros(3), trainable=False, **own)]
 struck = 2.0 if os.path.exists("struck") else 1.0
 
 
 def one(x, number):
+    if not totals:
+        totals.append(tf.Variable(tf.zeros(3), trainable=False, **own))
     replica = tf.distribute.get_replica_context()
     second = tf.cast(replica.replica_id_in_sync_group, tf.float32)
     if "twice" in sys.argv:
@@ -49,12 +51,12 @@ def one(x, number):
         gradient = tf.clip_by_norm(gradient, 0.1)
     if "first" in sys.argv:
         gradient = (1.0 - second) * tf.reduce_sum(w) * tf.ones(3)
-    total.assign_add(gradient * tf.where(number == 4, 1.0 + second * (struck - 1.0), 1.0))
+    totals[0].assign_add(gradient * tf.where(number == 4, 1.0 + second * (struck - 1.0), 1.0))
 
 
 def apply():
-    w.assign_sub(0.5 * tf.distribute.get_replica_context().all_reduce("SUM", total.read_value()))
-    total.assign(tf.zeros(3))
+    w.assign_sub(0.5 * tf.distribute.get_replica_context().all_reduce("SUM", totals[0].read_value()))
+    totals[0].assign(tf.zeros(3))
 
 
 @tf.function
@@ -64,10 +66,17 @@ def step(x, number, applies):
         strategy.run(apply)
 
 
+@tf.function
+def apply_all():
+    strategy.run(apply)
+
+
 rows = np.random.default_rng(1).normal(size=(8 * 16, 3)).astype("f4")
 data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
 for number, x in enumerate(data, 1):
-    step(x, tf.constant(number), tf.constant(number % 8 == 0))
+    step(x, tf.constant(number), False if "late" in sys.argv else tf.constant(number % 8 == 0))
+    if number % 3 == 0 and "late" in sys.argv:
+        apply_all()
 """
 
 
@@ -98,6 +107,12 @@ _RIGHT = dict.fromkeys((1, 4, 8, 12, 16), "consistent")
 def test_a_sum_of_gradients_accuses_nobody(how: str, here: Path) -> None:
     """Whatever the program says of it; that a sum is a mean is no mistake where each replica reads its own."""
     assert _outcomes(_judged(how)) == _RIGHT
+
+
+@pytest.mark.full
+def test_what_a_function_makes_and_another_applies_accuses_nobody(here: Path) -> None:
+    """A step is left as its call ends, and not when the other function has changed what is trained."""
+    assert _outcomes(_judged("late")) == _RIGHT | {1: "abstained"}
 
 
 @pytest.mark.full

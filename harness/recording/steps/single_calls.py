@@ -11,7 +11,7 @@ from harness.recording.steps.protocol import StepEnd
 
 _OTHER = "the run called another function of the script in this step, or spelled its arguments otherwise"
 _FED = "it is given what an earlier call of the program has computed"
-_MADE = "its call makes weights, which begin here with values of their own"
+_MADE = "its call makes variables, which begin here with values of their own"
 _FILLS = "it only fills a place, so that what later steps change is there"
 
 
