@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 
-METRIC, CHECKPOINT = "a metric", "a checkpoint"
+METRIC = "a metric"
+BATCHES, SAVES = "a count of batches", "a count of saves"
 
 # The classes of Keras 3, tf_keras and TensorFlow that make variables of their own, and what a sentence calls them.
 _OWNERS = {
@@ -15,12 +16,13 @@ _OWNERS = {
     "Metric": METRIC,
     "SeedGenerator": "a random generator",
     "Generator": "a random generator",
-    "Checkpoint": CHECKPOINT,
     "Model": "a model",
     "Layer": "a layer",
 }
-_COUNTS = "_create_counter_variable"
-"""Of tf_keras's `Model`: batches that `fit`, `evaluate` and `predict` have seen, which it neither saves nor uses."""
+_COUNTS = {"_create_counter_variable": BATCHES, "_maybe_create_save_counter": SAVES}
+"""By the method that makes it. tf_keras's `Model` counts the batches that `fit`, `evaluate` and `predict` have seen.
+It neither saves nor uses that. `tf.train.Checkpoint` counts how often it was saved, from the first time on.
+"""
 _DEFERRED = "_deferred_initialize"
 """Of Keras 3's `Variable`, long after who wanted it: of those that are summed on read these are metrics."""
 _PACKAGES = ("keras", "tf_keras", "tensorflow")
@@ -34,8 +36,9 @@ def owner_of() -> str:
         caller = frame.f_locals.get("self")
         if frame.f_code.co_name == _DEFERRED and getattr(caller, "synchronization", None) == "on_read":
             return METRIC
-        for kind in type(caller).__mro__:
-            if kind.__name__ in _OWNERS and kind.__module__.partition(".")[0] in _PACKAGES:
-                return "a count of batches" if frame.f_code.co_name == _COUNTS else _OWNERS[kind.__name__]
+        known = (kind.__name__ for kind in type(caller).__mro__ if kind.__module__.partition(".")[0] in _PACKAGES)
+        for name in known:
+            if (found := _COUNTS.get(frame.f_code.co_name) or _OWNERS.get(name)) is not None:
+                return found
         frame = frame.f_back
     return PROGRAM

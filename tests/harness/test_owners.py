@@ -24,6 +24,26 @@ class Trainer(Model):
     """A program's own."""
 
 
+class Checkpoint:
+    """Stands for that of TensorFlow."""
+
+    def _maybe_create_save_counter(self) -> str:
+        return owner_of()
+
+    def save(self) -> str:
+        """Counts itself."""
+        return self._maybe_create_save_counter()
+
+
+class State(Checkpoint):
+    """A program's own, which keeps what it trains in it."""
+
+    def weights(self) -> str:
+        """Makes a weight."""
+        return owner_of()
+
+
+Checkpoint.__module__, State.__module__ = "tensorflow.python.checkpoint.checkpoint", "train"
 Model.__module__ = "tf_keras.src.engine.training"
 Trainer.__module__ = "train"
 
@@ -38,3 +58,8 @@ def test_counts_of_batches_are_not_the_models_own() -> None:
 def test_a_model_of_the_program_has_them_as_well() -> None:
     """Its class is the program's, and the method is tf_keras's."""
     assert Trainer().counts() == "a count of batches"
+
+
+def test_a_checkpoint_owns_nothing_but_the_count_of_its_saves() -> None:
+    """What a class of the program's own keeps in it is the program's."""
+    assert (State().save(), State().weights()) == ("a count of saves", "the program")

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.evidence.trace import is_statistics
-from harness.recording.owners import CHECKPOINT, METRIC, PROGRAM, owner_of
+from harness.recording.owners import BATCHES, METRIC, PROGRAM, SAVES, owner_of
 from harness.recording.shards import is_sharded, name_of, whole_of
 from harness.recording.tensors import is_keras_variable, tensor_of
 
@@ -37,8 +37,7 @@ class RegisteredName:
     number: int
 
 
-_NO_STATE = ("a random generator", "a count of batches", CHECKPOINT)
-"""A checkpoint counts how often it was saved, from the first time on."""
+_NO_STATE = ("a random generator", BATCHES, SAVES)
 
 
 @dataclass(eq=False)
