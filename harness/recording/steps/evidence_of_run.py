@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from harness.evidence.steps.records import How
 from harness.evidence.trace import DrawSeen, is_statistics
 from harness.recording.reader import Reader
 from harness.recording.steps.protocol import ReplicaDraw, StepBegin, StepEnd, Variables
-from harness.recording.steps.state import copies_of, held_by, how_copies_are
+from harness.recording.steps.state import held_now, how_copies_are
 
 Deliver = Callable[[Sequence[Any], Callable[[list[Any]], None]], None]
 
@@ -221,14 +220,8 @@ class RunEvidenceWriter:
         *,
         local: bool = False,
     ) -> tuple[HeldVariable, ...]:
-        known = [(named, variable, copies_of(variable)) for named, variable in variables]
-        arrays = iter(self._reader.read([copy for *_, copies in known for copy in copies]))
         found = []
-        for named, variable, copies in known:
-            parts = [array for array in itertools.islice(arrays, len(copies)) if array is not None]
-            if len(parts) < len(copies):  # it has no value yet
-                continue
-            own = held_by(variable, parts)
+        for named, variable, own in held_now(variables, self._reader):
             how: How = how_copies_are(variable, own)
             if not wanted(named.name, how):
                 continue

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.evidence.arrays import wide
 from harness.evidence.steps import EvidenceReader, HeldVariable
@@ -11,10 +12,13 @@ from harness.evidence.steps.records import How
 from harness.evidence.steps.store import data_of
 from harness.evidence.trace import is_statistics
 from harness.recording.layouts import is_laid_out, set_shards, shards_of, wholes
+from harness.recording.reader import Reader
 from harness.recording.shards import is_sharded
 
 if TYPE_CHECKING:
     import numpy as np
+
+_Named = TypeVar("_Named")
 
 
 def copies_of(variable: Any) -> tuple[Any, ...]:
@@ -35,6 +39,23 @@ def held_by(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> list[np.nd
     if is_laid_out(variable):
         return wholes(variable, copies)
     return [np.concatenate(copies)] if is_sharded(variable) else list(copies)
+
+
+def held_now(
+    variables: Sequence[tuple[_Named, Any]], reader: Reader
+) -> Iterator[tuple[_Named, Any, list[np.ndarray[Any, Any]]]]:
+    """What each copy of these holds, as of `held_by`; those are left out of which one has no value yet.
+
+    Args:
+        variables: each with what is known of it.
+        reader: reads them all at once.
+    """
+    copies = [copies_of(variable) for _, variable in variables]
+    arrays = iter(reader.read([copy for each in copies for copy in each]))
+    for (named, variable), own in zip(variables, copies, strict=True):
+        parts = [array for array in itertools.islice(arrays, len(own)) if array is not None]
+        if len(parts) == len(own):
+            yield named, variable, held_by(variable, parts)
 
 
 def how_copies_are(variable: Any, copies: Sequence[np.ndarray[Any, Any]]) -> How:

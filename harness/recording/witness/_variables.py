@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import STATISTICS, Array, SeenVariable
 from harness.recording.layouts import is_laid_out
 from harness.recording.reader import Reader
-from harness.recording.steps.state import copies_of, held_by, how_copies_are
+from harness.recording.steps.state import held_now, how_copies_are
 from harness.recording.witness._registry import RegisteredName, VariableEntry
 from harness.recording.witness.protocol import WitnessState
 
@@ -38,14 +37,10 @@ def read(
     if large and number & (number - 1) and not last:
         gathered.note(f"variables of more than {BYTES_MAX >> 20} MiB after each step; only after steps 1, 2, 4, 8, ...")
         return None
-    copies = [copies_of(variable) for _, variable in variables]
-    arrays = iter(gathered.reader.read([copy for each in copies for copy in each]))
     found = []
-    for (entry, variable), own in zip(variables, copies, strict=True):
-        known = [array for array in itertools.islice(arrays, len(own)) if array is not None]
-        if len(known) == len(own):  # none of them is still without a value
-            kind = STATISTICS if entry.is_statistics else "mirrored" if _spread(variable) else "plain"
-            found.append(SeenVariable(entry.name, kind, *kept(held_by(variable, known))))
+    for entry, variable, held in held_now(variables, gathered.reader):
+        kind = STATISTICS if entry.is_statistics else "mirrored" if _spread(variable) else "plain"
+        found.append(SeenVariable(entry.name, kind, *kept(held)))
     return tuple(found) or None
 
 
@@ -56,29 +51,17 @@ def is_large(variables: Iterable[Any]) -> bool:
 
 def first_values(variables: Sequence[tuple[RegisteredName, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
     """All of these of which each copy has a value."""
-    copies = [copies_of(variable) for _, variable in variables]
-    arrays = iter(reader.read([copy for each in copies for copy in each]))
-    found = []
-    for (named, variable), own in zip(variables, copies, strict=True):
-        parts = [array for array in itertools.islice(arrays, len(own)) if array is not None]
-        if len(parts) == len(own):
-            values = held_by(variable, parts)
-            found.append(SeenVariable(named.name, how_copies_are(variable, values), *kept(values)))
-    return tuple(found)
+    found = held_now(variables, reader)
+    return tuple(SeenVariable(named.name, how_copies_are(each, held), *kept(held)) for named, each, held in found)
 
 
 def own_copies(variables: Sequence[tuple[RegisteredName, Any]], reader: Reader) -> tuple[SeenVariable, ...]:
     """What each local replica has of these by itself: of large ones as many elements as of others."""
-    copies = [copies_of(variable) for _, variable in variables]
-    arrays = iter(reader.read([copy for each in copies for copy in each]))
-    found = []
-    for (named, variable), own in zip(variables, copies, strict=True):
-        parts = [array for array in itertools.islice(arrays, len(own)) if array is not None]
-        if len(parts) == len(own):
-            held = held_by(variable, parts)
-            kept_of_each = tuple(Array.of(_sample(each)) for each in held)
-            found.append(SeenVariable(named.name, how_copies_are(variable, held), kept_of_each))
-    return tuple(found)
+    found = held_now(variables, reader)
+    return tuple(
+        SeenVariable(named.name, how_copies_are(each, held), tuple(Array.of(_sample(copy)) for copy in held))
+        for named, each, held in found
+    )
 
 
 def _spread(variable: Any) -> bool:
