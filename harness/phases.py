@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 
 _listeners: list[Callable[[str], None]] = []
+_is_part: list[bool] = []
 
 
 @contextlib.contextmanager
@@ -19,6 +20,17 @@ def on_phase(listener: Callable[[str], None]) -> Iterator[None]:
 
 
 def phase(words: str) -> None:
-    """Say what begins now."""
-    for listener in _listeners:
+    """Say what begins now, unless it is part of a single phase."""
+    for listener in () if _is_part else _listeners:
         listener(words)
+
+
+@contextlib.contextmanager
+def single_phase(words: str) -> Iterator[None]:
+    """Say what begins now, and in this context nothing of its parts."""
+    phase(words)
+    _is_part.append(True)
+    try:
+        yield
+    finally:
+        _is_part.pop()

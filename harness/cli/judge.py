@@ -66,6 +66,7 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
 
     What was judged stays judged: it is noted in DIR, and a later call goes on from there.
     """
+    from harness.cli._verdicts import JSON, TEXT, told_phases
     from harness.live import Judge
 
     _check_command(command)
@@ -78,7 +79,8 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
     with asked.alone():
         if options["follow"]:
             _wait_for_begin(deposit, lambda: asked.has_begun, is_known=has_waited)
-        told = _tell(asked, alarm, options)
+        with told_phases("judge", JSON if options["as_json"] else TEXT):
+            told = _tell(asked, alarm, options)
         known = asked.judged
     if not known and not any(asked.doubts):
         why = "`lockstep watch` leaves it of calls that take gradients, and nobody has seen one"
@@ -236,10 +238,11 @@ def _texts(step: StepJudged) -> list[str]:
     if step.why is not None and not step.findings:
         return [f"not judged: {step.why}"]
     again = [] if step.again is None else [f"again where it ran: {step.again}"]
+    own = [] if step.own is None else [f"not judged: what each replica keeps for itself: {step.own}"]
     if step.by_digest:  # the values are those of a later step, which the text names
         whose = [f", on {each.replica}" if each.replica else "" for each in step.findings]
         return [f"{each.question}: {each.text}{on} [{each.law}]" for each, on in zip(step.findings, whose, strict=True)]
-    return [f"{finding.question}: {finding.said}" for finding in step.findings] + again
+    return [f"{finding.question}: {finding.said}" for finding in step.findings] + again + own
 
 
 def _write_page(path: Path, known: list[StepJudged]) -> None:

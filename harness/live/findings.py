@@ -53,6 +53,7 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
         worst_ratio: the largest error over its bound, of this step and those that were judged with it.
         findings: why it is inconsistent.
         why: it was not judged.
+        own: why what each replica keeps for itself was not judged, if there is some and it was not.
         seconds: that it took to be judged.
         by_digest: whether only the digests of its variables were looked at, which every step has.
         again: what replicas make of a wrong step once more on the machine where it ran, if this is that one: the same
@@ -67,6 +68,7 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
     worst_ratio: float | None = None
     findings: tuple[StepFinding, ...] = ()
     why: str | None = None
+    own: str | None = None
     seconds: float = 0.0
     by_digest: bool = False
     again: str | None = None

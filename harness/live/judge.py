@@ -19,11 +19,12 @@ import msgspec
 
 from harness.errors import Abstained
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
-from harness.evidence.own_state import Way
+from harness.evidence.own_state import OwnState, Way
 from harness.evidence.trace import Seen
 from harness.judging.laws.protocol import Finding
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
+from harness.judging.wording import joined
 from harness.live.alone import cannot_note, check_notes, judging_alone
 from harness.live.arrangement import Arrangement, arranged
 from harness.live.composition import (
@@ -42,6 +43,7 @@ from harness.live.recomputing import RecomputedSteps
 from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
 from harness.live.state import AGREE, Divergence, begun_apart, begun_with_nan, divergences, left_apart, replicas_of
+from harness.phases import single_phase
 from harness.subject.script import Script
 from simulator import LockstepError, RunFailed, UsageError
 
@@ -238,7 +240,8 @@ class Judge:
         seen, late = list[Seen](), len(self._late)
         began = time.monotonic()
         try:
-            verdict, seen = self._verdict(training, chosen)
+            with single_phase(f"{_told(training, chosen)}, as one device computes"):
+                verdict, seen = self._verdict(training, chosen)
         except UsageError:
             raise
         except (Abstained, RunFailed, OSError, ValueError) as error:  # of a failure `_failure` tells
@@ -270,30 +273,40 @@ class Judge:
         findings, again = tuple(map(found_by, verdict.findings)), None
         computed = any(each.question == "computation" for each in findings)
         if computed or any(each.law == AGREE for each in findings):
-            told, replicas = self._again(training, chosen)
+            with single_phase(f"{_told(training, chosen)}, as replicas compute"):
+                told, replicas = self._again(training, chosen)
             ((step, place),) = chosen.places.items()
             findings = tuple(self._with_replica(training, step, findings, [*seen[place - 1 :][:1], *replicas]))
             again = told if computed else None
         if computed:
-            findings = (*findings, *self._contributor(training, chosen))
+            with single_phase(f"{_told(training, chosen)}, replica by replica"):
+                findings = (*findings, *self._contributor(training, chosen))
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
-        apart, own = _apart(seen), self._own_state(training, chosen) if verdict.outcome == "consistent" else {}
+        apart = _apart(seen)
+        own, why = self._own_state(training, chosen) if verdict.outcome == "consistent" else ({}, {})
         for step, place in chosen.places.items():
             wrong = (*findings, *own.get(place, ()))
             outcome = "inconsistent" if wrong else "abstained" if place in apart else verdict.outcome
             said, worst = apart.get(place, unknown), verdict.worst_ratio
-            yield StepJudged(training.number, step, outcome, worst, wrong, said, round(seconds, 3), again=again)
+            judged = StepJudged(training.number, step, outcome, worst, wrong, said, why.get(place), round(seconds, 3))
+            yield msgspec.structs.replace(judged, again=again)
 
-    def _own_state(self, training: Training, chosen: Arrangement) -> Mapping[int, Sequence[StepFinding]]:
-        """What is wrong of what each replica keeps for itself, by the places of steps."""
+    def _own_state(
+        self, training: Training, chosen: Arrangement
+    ) -> tuple[Mapping[int, Sequence[StepFinding]], Mapping[int, str]]:
+        """What is wrong of what each replica keeps for itself, and why it is not judged, by the places of steps."""
         names = [name for job in training.folders.values() for name in replicas_of(job)]
-        reader = training.readers()[0][1]
-        with contextlib.suppress(LockstepError, OSError, ValueError):  # then nobody knows
-            places = {place: own_state(training, step) for step, place in chosen.places.items()}
+        reader, states = training.readers()[0][1], dict[int, Sequence[OwnState]]()
+        try:
+            every = {place: own_state(training, step) for step, place in chosen.places.items()}
+            states |= {place: own for place, own in every.items() if own and len(names) > 1}
             by_hand = [place for step, place in chosen.places.items() if seen_of(reader, step).by_hand]
-            differences = self._steps(training, chosen).differences
-            return wrong_state(places, names, differences, by_hand) if len(names) > 1 else {}
-        return {}
+            if states:
+                with single_phase(f"{_told(training, chosen)}, what each replica keeps for itself"):
+                    return wrong_state(states, names, self._steps(training, chosen).differences, by_hand), {}
+        except (LockstepError, OSError, ValueError) as error:
+            return {}, dict.fromkeys(states, _failure(error)[1])
+        return {}, {}
 
     def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
         """Which of its own steps the script makes of these."""
@@ -424,6 +437,12 @@ class Judge:
         if job.digest and digest_of(found.path) != job.digest:
             raise UsageError(f"{found.path} is not the file that the job ran; keep that, and {_ELSEWHERE}")
         return found
+
+
+def _told(training: Training, chosen: Arrangement) -> str:
+    """Which steps are judged together, in words."""
+    words = f"step{'s' * (len(chosen.places) > 1)} {joined(list(map(str, chosen.places)))}"
+    return words + (f" of start {training.number + 1}" if training.number else "")
 
 
 def _apart(seen: Sequence[Seen]) -> Mapping[int, str]:

@@ -32,6 +32,8 @@ own = {"synchronization": tf.VariableSynchronization.ON_READ, "aggregation": tf.
 with strategy.scope():
     w, v = tf.Variable(tf.zeros(3)), tf.Variable(tf.zeros(3))
     totals = [] if "late" in sys.argv else [tf.Variable(tf.zeros(3), trainable=False, **own)]
+if os.path.exists("alone") and strategy.num_replicas_in_sync > 1:
+    sys.exit("this machine has room for one")
 struck = 2.0 if os.path.exists("struck") else 1.0
 
 
@@ -149,6 +151,20 @@ def test_what_one_replica_alone_did_wrong_is_its_own(here: Path) -> None:
     steps = _judged(wrong=True)
     assert _outcomes(steps) == _RIGHT | {4: "inconsistent"}
     assert _told(steps) == {("own_state", "local:0 replica 1")}
+
+
+@pytest.mark.full
+def test_what_no_replicas_here_can_make_again_is_said_to_be_open(here: Path) -> None:
+    """One device judges the steps, and says of what each replica keeps for itself why nobody knows."""
+    Path("train.py").write_text(_SCRIPT)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py")
+    subprocess.run(watch, check=True, timeout=300)
+    Path("alone").touch()
+    told = lockstep("judge", "left")
+    assert "judge: steps 1, 4, 8, 12 and 16, what each replica keeps for itself ..." in told.stderr
+    assert "step 12: not judged: what each replica keeps for itself: the script fails" in told.stdout
+    assert "5 steps: 5 consistent" in told.stdout
+    assert "this machine has room for one" in told.stdout
 
 
 def _seen(*copies: float, how: str = "sum") -> SeenVariable:
