@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.lru_cache import LruCache
-from harness.evidence.trace import Array, Final, RunTrace, Step, Value, Variable
+from harness.evidence.trace import Array, ClientTrace, Final, RunTrace, Step, Value, Variable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -155,6 +155,18 @@ def _size(values: Mapping[str, Observed]) -> int:
 def history(run: RunTrace, observable: str, aligned_to: RunTrace | None = None) -> History:
     """The global values of one observable, by moment and name."""
     return History(run, observable, aligned_to)
+
+
+def begun_with(client: ClientTrace) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
+    """What variables held when steps began of which that is known by itself, as it is of the first; by unique name."""
+    known = {} if client.start is None or not client.steps else {client.steps[0].index: client.start}
+    known |= {start.step: start for start in client.starts if not start.lead}
+    found = {}
+    for step, start in known.items():
+        names = unique_names([each.name for each in start.variables])
+        held = zip(names, start.variables, strict=True)
+        found[step] = {name: each.copies[0].numpy() for name, each in held}
+    return found
 
 
 def _global_values(moment: Moment, observable: str) -> dict[str, Observed]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.evidence.trace import ClientTrace, Final, Header, RunTrace
+from harness.evidence.trace import Array, ClientTrace, Final, Header, RunTrace, SeenVariable, Start
 from harness.judging.tolerance import FLOOR, REPORT, STATE, DerivedTolerance, ExactTolerance, K, eps
 from tests.harness._traces import client, derived_case, step, variable
 
@@ -47,15 +47,30 @@ def test_a_variable_of_one_step_has_fewer_roundings(follows: bool, floor: float)
     assert [float(bound.max()) for bound in bounds] == [floor * 2.0**-22, FLOOR * 2.0**-22]
 
 
-@pytest.mark.parametrize(("follows", "size"), [(False, 2.0**-10), (True, 2.0)])
-def test_an_update_that_cancels_a_variable_is_as_large_as_that_was(follows: bool, size: float) -> None:
-    """What it rounds by is no less because little is left; it may grow from nothing as well."""
+@pytest.mark.parametrize(
+    ("follows", "of_run", "sizes"),
+    [
+        (False, (1, 4), (2.0**-11, 2.0, 2.0**-10, 8.0)),
+        (True, (), (4.0, 2.0, 2.0, 8.0)),
+        (True, (3,), (4.0, 2.0, 4.0, 8.0)),
+    ],
+)
+def test_an_update_that_cancels_a_variable_is_as_large_as_that_was(
+    follows: bool, of_run: tuple[int, ...], sizes: tuple[float, ...]
+) -> None:
+    """What it rounds by is no less because little is left, of what a step is known to begin with; it may also grow."""
+
+    def start(index: int) -> Start:
+        return Start(0.0, (SeenVariable("w", "copies", (Array.of(np.float32(4.0)),)),), index)
+
     header = Header("local:0", 0, "default", 1, 1, 1, 0, follows=follows)
-    held = [variable("w", np.float32(each)) for each in (2.0, 2.0**-10, 8.0)]
-    run = RunTrace((ClientTrace(header, tuple(step(k, variables={"w": w}) for k, w in enumerate(held, start=1))),))
-    tolerance, floor = DerivedTolerance(run, []), STATE if follows else FLOOR
-    bounds = [float(tolerance.bound("variables", "w", k).max()) for k in (1, 2, 3)]
-    assert bounds == [floor * each * 2.0**-23 for each in (2.0, size, 8.0)]
+    held = [variable("w", np.float32(each)) for each in (2.0**-11, 2.0, 2.0**-10, 8.0)]
+    steps = tuple(step(k, variables={"w": w}) for k, w in enumerate(held, start=1))
+    reference = RunTrace((ClientTrace(header, steps, start=start(1)),))
+    run = RunTrace((ClientTrace(header, steps, starts=tuple(map(start, of_run))),))
+    tolerance, floor = DerivedTolerance(reference, [], run), STATE if follows else FLOOR
+    bounds = [float(tolerance.bound("variables", "w", k).max()) for k in (1, 2, 3, 4)]
+    assert bounds == [floor * each * 2.0**-23 for each in sizes]
 
 
 def test_bound_does_not_grow_with_the_number_of_elements() -> None:

@@ -164,7 +164,7 @@ def _last_case(parts: Parts, reference: Reference, done: _Done) -> Case:
     recorded = max(len(client.steps) for client in last.clients)
     anew = _units(last, truth) <= recorded and not parts.saved and not parts.must_resume
     if not done.reached or anew:
-        return with_local_values_marked(Case(run=last, reference=truth, tolerance=tolerance_of(reference)))
+        return with_local_values_marked(Case(run=last, reference=truth, tolerance=tolerance_of(reference, last)))
     before = done.trace() if done.clients else RunTrace(tuple(map(_empty, last.clients)))
     interruption = Interruption(
         at=min(done.reached, _units(before, truth)),
@@ -209,10 +209,11 @@ def _restored(case: Case, strikes: Iterable[StruckAt]) -> tuple[StruckAt, ...]:
 
 def interrupted_case(after: RunTrace, reference: Reference, interruption: Interruption) -> Case:
     """The case of the resumed part: what it recorded, and the steps of the reference that it should have recorded."""
+    run = resumed_part(interruption, after)
     return Case(
-        run=resumed_part(interruption, after),
+        run=run,
         reference=steps_between(reference.trace, interruption.resumed_at + 1, None),
-        tolerance=tolerance_of(reference),
+        tolerance=tolerance_of(reference, run),
         interruption=interruption,
     )
 
@@ -284,7 +285,7 @@ def _case_from(part: Part, begin: int, reference: Reference) -> Case:
     else:
         first, last = begin + 1, begin + part.common
         run = RunTrace(tuple(_shifted(client, begin) for client in run.clients))
-    case = Case(run=run, reference=steps_between(truth, first, last), tolerance=tolerance_of(reference))
+    case = Case(run=run, reference=steps_between(truth, first, last), tolerance=tolerance_of(reference, run))
     return with_local_values_marked(case)
 
 

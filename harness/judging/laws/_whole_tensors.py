@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.comparing import place
-from harness.evidence.observed import Observed, history, unique_names
+from harness.evidence.observed import Observed, begun_with, history
 from harness.judging.laws.protocol import Case, Finding
 from harness.judging.resolution import FINER, JUDGED_PART
 from harness.judging.tolerance import DerivedTolerance
@@ -178,13 +178,4 @@ class WholeTensors:
 
     @cached_property
     def _begun(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
-        """What variables held when steps began of which that is known by itself, as it is of the first."""
-        client = self.case.run.clients[0]
-        known = {} if client.start is None else {client.steps[0].index: client.start}
-        known |= {start.step: start for start in client.starts if not start.lead}
-        found = {}
-        for step, start in known.items():
-            names = unique_names([each.name for each in start.variables])
-            held = zip(names, start.variables, strict=True)
-            found[step] = {name: each.copies[0].numpy() for name, each in held}
-        return found
+        return begun_with(self.case.run.clients[0])

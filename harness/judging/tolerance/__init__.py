@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.evidence.reference import Reference
+from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.derived import DerivedTolerance
 from harness.judging.tolerance.exact import ExactTolerance
 from harness.judging.tolerance.protocol import Bound, Tolerance
@@ -24,11 +25,11 @@ __all__ = [
 ]
 
 
-def tolerance_of(reference: Reference) -> Tolerance:
-    """Exact without reruns, else derived from them; of a reference that follows the run also from none.
+def tolerance_of(reference: Reference, run: RunTrace) -> Tolerance:
+    """How far a run may differ: exact without reruns, else derived from them.
 
-    Then it is no more than a few roundings.
+    Of a reference that follows the run it is derived also from none; then it is no more than a few roundings.
     """
     if reference.perturbed or reference.tier == "derived":
-        return DerivedTolerance(reference.trace, reference.perturbed)
+        return DerivedTolerance(reference.trace, reference.perturbed, run)
     return ExactTolerance()

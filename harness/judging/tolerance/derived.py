@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.arrays import wide
 from harness.evidence.eps import EPS
 from harness.evidence.lru_cache import LruCache
-from harness.evidence.observed import History, Observed, history, is_integer
+from harness.evidence.observed import History, Observed, begun_with, history, is_integer
 from harness.evidence.trace import RunTrace
 from harness.judging.tolerance.groups import are_alone, group_sizes, group_units
 from harness.judging.tolerance.protocol import Bound
@@ -47,7 +47,8 @@ class DerivedTolerance:
         bound_i  = K * unit_i + FLOOR * eps(dtype) * |x_ref,i|
 
     Of a variable that a process has computed which follows the run FLOOR is STATE, and counts the larger of what it was
-    and what it is: an update that cancels a variable is as large as what it was.
+    and what it is: an update that cancels a variable is as large as what it was. What it was is known of all steps but
+    the first, and of those of which `run`, or the reference, tells what they began with.
 
     A unit is of one step: what was large earlier does not count. An element that is by itself has at least the spread
     that is usual by then as a share of size (the median over the array, of a small one together with the two steps
@@ -67,6 +68,7 @@ class DerivedTolerance:
 
     reference: RunTrace
     perturbed: Sequence[RunTrace]
+    run: RunTrace | None = None
 
     @property
     def name(self) -> str:
@@ -88,7 +90,7 @@ class DerivedTolerance:
         value = self._value(observable, name, step)
         if value is None:
             return np.zeros(())
-        size = _magnitude(value)
+        size = _magnitude(value.array)
         if size.all():  # as of most weights, and balancing is dear
             return size
         return np.where(size > 0, size, group_sizes(size, examples=observable == "predictions"))
@@ -108,7 +110,7 @@ class DerivedTolerance:
         cast, computed = self._cast(observable, name)
         # Each element rounds by itself; without reruns these are all that is allowed for.
         roundings = (1.0 if self.perturbed else self._floor(observable)) * computed + REPORT * cast
-        size = np.maximum(_magnitude(value), np.abs(before))
+        size = np.maximum(_magnitude(value.array), np.abs(before))
         return whole(observed - before, truth - before, self._draws(observable, name, step), roundings * size)
 
     def rounds(self, name: str, step: int | None) -> bool:
@@ -123,13 +125,13 @@ class DerivedTolerance:
     def held_apart(self) -> Iterator[tuple[RunTrace, DerivedTolerance]]:
         """Each rerun with noise, and the bounds that all other reruns make."""
         for rerun in self._noisy:
-            yield rerun, DerivedTolerance(self.reference, [run for run in self.perturbed if run is not rerun])
+            yield rerun, replace(self, perturbed=[run for run in self.perturbed if run is not rerun])
 
     @cached_property
     def of_pair(self) -> DerivedTolerance | None:
         """The bounds of the first two reruns with noise, where there are more: these are made if those accuse."""
         more = self._noisy[_PAIR:]
-        return DerivedTolerance(self.reference, [run for run in self.perturbed if run not in more]) if more else None
+        return replace(self, perturbed=[run for run in self.perturbed if run not in more]) if more else None
 
     @cached_property
     def _noisy(self) -> list[RunTrace]:
@@ -151,7 +153,7 @@ class DerivedTolerance:
             return np.zeros(())
         if is_integer(value.dtype) or value.problem:
             return np.zeros(value.array.shape)
-        size, examples = _magnitude(value), observable == "predictions"
+        size, examples = _magnitude(value.array), observable == "predictions"
         unit = group_units(self._spread(observable, name, step), size, examples=examples)
         if are_alone(size.shape, examples=examples):
             unit = np.maximum(unit, self._usual(observable, name, step) * size)
@@ -169,18 +171,27 @@ class DerivedTolerance:
         return STATE if self._follows(observable) else FLOOR
 
     def _before(self, name: str, step: int | None) -> Bound | None:
-        """The magnitude of a variable at the step before, which bounds that of an update by which it is cancelled."""
-        found, now = self._earlier[step].get(name), self._value("variables", name, step)
-        if found is None or now is None or found.problem or found.array.shape != now.array.shape:
-            return None
-        return _magnitude(found)
+        """The magnitude of a variable before the step, which bounds that of an update by which it is cancelled."""
+        found, now = self._held_before(name, step), self._value("variables", name, step)
+        return None if found is None or now is None or found.shape != now.array.shape else _magnitude(found)
+
+    def _held_before(self, name: str, step: int | None) -> np.ndarray[Any, Any] | None:
+        if step is not None and (begun := self._begun.get(step, {}).get(name)) is not None:
+            return begun
+        earlier = self._earlier[step].get(name)
+        return None if earlier is None or earlier.problem else earlier.array
+
+    @cached_property
+    def _begun(self) -> dict[int, dict[str, np.ndarray[Any, Any]]]:
+        of_run = {} if self.run is None else begun_with(self.run.clients[0])
+        return begun_with(self.reference.clients[0]) | of_run
 
     @cached_property
     def _earlier(self) -> LruCache[int | None, dict[str, Observed]]:
         """By step what variables were at the one before; of large models not even two steps are kept."""
-        return LruCache(0, self._held_before, lambda held: 1)
+        return LruCache(0, self._step_before, lambda held: 1)
 
-    def _held_before(self, step: int | None) -> dict[str, Observed]:
+    def _step_before(self, step: int | None) -> dict[str, Observed]:
         earlier = [each for each in self._truth("variables") if each is not None and (step is None or each < step)]
         return self._truth("variables")[earlier[-1]] if earlier else {}
 
@@ -219,7 +230,7 @@ class DerivedTolerance:
         for draw in self._draws(observable, name, step):
             np.maximum(found, np.abs(draw), out=found)
         cast, _ = self._cast(observable, name)
-        return np.maximum(found - cast * _magnitude(truth), 0.0) if cast else found
+        return np.maximum(found - cast * _magnitude(truth.array), 0.0) if cast else found
 
     def _usual(self, observable: str, name: str, step: int | None) -> float:
         """The spread that is usual for such an array by this step, as a share of an element's size."""
@@ -234,7 +245,7 @@ class DerivedTolerance:
             found = self._value(observable, name, each)
             if found is None or is_integer(found.dtype) or found.problem:
                 continue
-            size = _magnitude(found)
+            size = _magnitude(found.array)
             seen = size > 0
             shares.append(self._spread(observable, name, each)[seen] / size[seen])
         every = np.concatenate(shares) if shares else np.zeros(0)
@@ -267,11 +278,11 @@ class DerivedTolerance:
         return max([eps("float32"), *known]) if known else None
 
 
-def _magnitude(value: Observed) -> Bound:
+def _magnitude(array: np.ndarray[Any, Any]) -> Bound:
     """The size of each element; of one that is not finite 0."""
     import numpy as np
 
-    size = np.abs(wide(value.array))
+    size = np.abs(wide(array))
     return np.where(np.isfinite(size), size, 0.0)
 
 
