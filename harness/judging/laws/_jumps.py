@@ -108,7 +108,7 @@ class Jumps:
 
     def _seen(self, step: int | None, tolerance: DerivedTolerance) -> _Seen:
         seen = _Seen()
-        for rerun, others in tolerance.held_apart():
+        for rerun, others in tolerance.held_apart:
             values, count = history(rerun, self.observable), 0
             for name in self._reference.get(step, {}):
                 error = self._error(values, step, name)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -69,6 +69,9 @@ class DerivedTolerance:
     reference: RunTrace
     perturbed: Sequence[RunTrace]
     run: RunTrace | None = None
+    # What `replace` hands on, since it says nothing of `perturbed`.
+    _read: dict[tuple[int, str], History] = field(default_factory=dict, repr=False, compare=False)
+    _units: dict[str, dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def name(self) -> str:
@@ -122,10 +125,11 @@ class DerivedTolerance:
         """Whether there are as many reruns with noise as are made before anything is accused."""
         return len(self._noisy) >= _MANY
 
-    def held_apart(self) -> Iterator[tuple[RunTrace, DerivedTolerance]]:
+    @cached_property
+    def held_apart(self) -> Sequence[tuple[RunTrace, DerivedTolerance]]:
         """Each rerun with noise, and the bounds that all other reruns make."""
-        for rerun in self._noisy:
-            yield rerun, replace(self, perturbed=[run for run in self.perturbed if run is not rerun])
+        others = ([run for run in self.perturbed if run is not rerun] for rerun in self._noisy)
+        return [(rerun, replace(self, perturbed=some)) for rerun, some in zip(self._noisy, others, strict=True)]
 
     @cached_property
     def of_pair(self) -> DerivedTolerance | None:
@@ -199,16 +203,15 @@ class DerivedTolerance:
         return self._truth(observable).get(step, {}).get(name)
 
     def _truth(self, observable: str) -> History:
-        return self._histories(observable)[0]
+        return self._history(self.reference, observable)
 
     def _histories(self, observable: str) -> Sequence[History]:
-        if observable not in self._read:
-            self._read[observable] = [history(run, observable) for run in (self.reference, *self.perturbed)]
-        return self._read[observable]
+        return [self._history(run, observable) for run in (self.reference, *self.perturbed)]
 
-    @cached_property
-    def _read(self) -> dict[str, Sequence[History]]:
-        return {}
+    def _history(self, run: RunTrace, observable: str) -> History:
+        if (key := (id(run), observable)) not in self._read:
+            self._read[key] = history(run, observable)
+        return self._read[key]
 
     def _draws(self, observable: str, name: str, step: int | None) -> list[Bound]:
         """What each rerun differs by from the reference; 0 where that cannot be told: an overflow is no distance."""
@@ -265,10 +268,6 @@ class DerivedTolerance:
                 for each, value in found.items():
                     units[each] = min(units.get(each, math.inf), computed_in(value))
         return self._units[observable].get(name, 0.0)
-
-    @cached_property
-    def _units(self) -> dict[str, dict[str, float]]:
-        return {}
 
     @cached_property
     def _computed_eps(self) -> float | None:
