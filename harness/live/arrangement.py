@@ -42,7 +42,11 @@ class Arrangement:
 
 
 def arranged(
-    functions: Mapping[int, str], order: Sequence[str], most: int, making: Collection[int] = ()
+    functions: Mapping[int, str],
+    order: Sequence[str],
+    most: int,
+    making: Collection[int] = (),
+    fillers: Mapping[str, int] | None = None,
 ) -> Arrangement:
     """Steps where their functions are called. Those without a place are left out, but not all of them.
 
@@ -51,6 +55,7 @@ def arranged(
         order: what the script calls in its first steps; empty where that is not known yet.
         most: steps that the script makes where none of them has a place, so that more is known.
         making: as of `Arrangement`.
+        fillers: by function a step in which it was called, whose examples it can be given where it only fills a place.
     """
     waiting, found, places = dict(functions), list[int](), dict[int, int]()
     first = next(iter(functions))
@@ -61,7 +66,7 @@ def arranged(
         if step is not None:
             del waiting[step]
             places[step] = place
-        found.append(first if step is None else step)
+        found.append((fillers or {}).get(called, first) if step is None else step)
     if places:
         return Arrangement(tuple(found[: max(places.values())]), places, functions, making)
     before = 0 if first in making else 1

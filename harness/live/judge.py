@@ -79,6 +79,7 @@ class Judge:
         self._file = deposit / JUDGED
         self._noted: dict[int, tuple[str, ...]] = {}
         self._order: dict[int, tuple[str, ...]] = {}
+        self._called: dict[int, dict[int, str]] = {}
         self._late: set[int] = set()
         self._ways: dict[int, Way | None] = {}
         self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
@@ -321,7 +322,19 @@ class Judge:
                     is_first = number == 1 and training.number not in self._late
                     making.update([number] if is_first or makes_variables(step) else [])
         self._noted[training.number] = noted
-        return arranged(functions, self._order.get(training.number, noted), _TOGETHER + 1, making)
+        order = self._order.get(training.number, noted)
+        return arranged(functions, order, _TOGETHER + 1, making, self._fillers(training, order))
+
+    def _fillers(self, training: Training, order: Sequence[str]) -> Mapping[str, int]:
+        """By function of those that the script calls a step that was left of it."""
+        known = self._called.setdefault(training.number, {})
+        steps, reader = training.steps, training.readers()[0][1]
+        if {*order} - {known[step] for step in steps if step in known}:
+            for step in steps:
+                with contextlib.suppress(OSError, ValueError):  # as above
+                    if step not in known and (found := reader.step(step)) is not None:
+                        known[step] = found.function
+        return {known[step]: step for step in reversed(steps) if step in known}
 
     def _learns(self, training: Training, chosen: Arrangement, order: Sequence[str]) -> bool:
         """Whether a step was not the function that it had been, and more is known of which the script calls when."""

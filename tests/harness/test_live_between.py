@@ -204,3 +204,11 @@ def test_steps_have_the_place_of_their_function(
     wrong = {step for step, place in places.items() if "dgdgdg"[place - 1] != functions[step]}
     first = {step for step, place in places.items() if place <= 2 and step > 2}
     assert {*found.misplaced("dgdgdg")} == wrong | first
+
+
+def test_a_place_is_filled_by_what_its_function_can_compute_with() -> None:
+    """Examples of another one may have another shape. Where none is known any step does."""
+    known = arranged({4: "g", 8: "g"}, "dgdgdg", 4, making={1, 2}, fillers={"d": 9, "g": 2})
+    assert (known.steps, known.places) == ((9, 2, 9, 4, 9, 8), {4: 4, 8: 6})
+    unknown = arranged({4: "g", 8: "g"}, "dgdgdg", 4, making={1, 2}, fillers={"g": 2})
+    assert (unknown.steps, unknown.places) == ((4, 2, 4, 4, 4, 8), {4: 4, 8: 6})
