@@ -4,6 +4,7 @@
     DIR/worker-0.0/1.step, 500.step, ...    the steps that it has left
     DIR/worker-0.0/ended                    that it has come to its end
     DIR/worker-0.0/digests, given           what tells of each step whether copies agree, and batches come again
+    DIR/worker-0.0/saved.jsonl              what its checkpoints have
     DIR/judged.jsonl                        what was found, a line a step
     DIR/judge.lock                          is locked while a judge is at work
 

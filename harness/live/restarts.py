@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.deposit import Training
-from harness.evidence.digests import Digest, digests_of
+from harness.evidence.digests import digests_of
+from harness.evidence.saved_states import SavedState, called, saved_states, sum_of
+from harness.evidence.trace import is_statistics
 from harness.live.findings import StepFinding
 
 if TYPE_CHECKING:
@@ -18,8 +20,9 @@ _Held = Mapping[tuple[str, int], "np.ndarray[Any, Any]"]
 def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepFinding]:
     """What a training begins with that had something else after as many steps when it was started before.
 
-    Where nothing tells what it had then, it has lost a counter of its steps that begins as at first, and with that what
-    does so too and had changed. Nothing is said where the training begins anew, or has no counter of its steps.
+    It may begin with what any checkpoint had. Where nothing tells what it had after so many steps, it has lost a
+    counter of its steps that begins as at first, and with that what does so too and had changed. Of statistics, which
+    nothing else tells of, this needs no counter. Nothing is said where it begins anew, or has no counter of its steps.
 
     Args:
         earlier: the same, as it was started before, in that order.
@@ -32,39 +35,50 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
         counted = {int(begun[name]) - int(start[name]) for name in both if _counts(begun[name])} - {0}
         if len(counted) != 1 or (done := counted.pop()) < 0:
             continue
-        lost = _lost(before, start, {name: begun[name] for name in both}, done)
+        held = {step: _held(before, step) for step in before.steps if 1 < step <= done + 1}
+        reset = list(_reset(held, start, begun))
+        statistics = [_finding(name, done, name) for name, _ in reset if is_statistics(name)]
+        unlike = [(each.step, _unlike(each, begun)) for each in saved_states(next(iter(before.folders)))]
+        if any(names == [] for _, names in unlike):
+            return statistics
+        saved = min((names for step, names in unlike if step == done and names is not None), key=len, default=[])
         # A checkpoint may count itself, in a variable that the first start had not.
-        had = _digest(before, done) if set(start) == set(begun) else None
-        if had is None or first is None or not first[0].begin:
-            if lost:
-                return lost
-            continue
-        if had == first[0].begin[0]:
-            return []
-        return _differing(_held(before, done + 1), begun, done) or lost or [_finding("the training", done)]
+        had = _digest(before, done + 1) if set(start) == set(begun) else None
+        if had is not None and first is not None and first[0].begin:
+            if had == first[0].begin[0]:
+                return statistics
+            named = saved or _differing(_held(before, done + 1), begun) or reset
+            return [_finding(name, done, name) for name, _ in named] or [_finding("the training", done)]
+        # What a program sets before it goes on is a number, such as its rate.
+        if arrays := [name for name in saved if begun[name].shape]:
+            return [_finding(name, done, name) for name, _ in arrays] + statistics
+        if any(_counts(start[name]) and _counts_steps(name, held, start) for name in reset):
+            return [_finding(name, done, name) for name, _ in reset]
+        if statistics:
+            return statistics
     return []
 
 
-def _lost(before: Training, start: _Held, begun: _Held, done: int) -> list[StepFinding]:
-    """What a training begins with as at first, and had changed before that, if a counter of steps is of it."""
-    steps = [step for step in before.steps if 1 < step <= done + 1]
-    held = {step: _held(before, step) for step in steps}
-    if not steps:
-        return []
-    # What is zero again and again, such as a sum of gradients, may be so now.
-    changed = (
-        name
-        for name in held[steps[-1]]
-        if all(name in each and not _alike(each[name], start.get(name)) for each in held.values())
-    )
-    lost = [name for name in changed if name in begun and _alike(begun[name], start.get(name))]
+def _reset(held: Mapping[int, _Held], start: _Held, begun: _Held) -> Iterator[tuple[str, int]]:
+    """What is as it was at first, and was not in any step that was left in between.
 
-    def counts_steps(name: tuple[str, int]) -> bool:
-        counted = {step: int(held[step][name]) - int(start[name]) for step in steps if name in held[step]}
-        return all(count == step - 1 for step, count in counted.items())
+    What is zero again and again, such as a sum of gradients, may be so now.
+    """
+    for name in held[max(held)] if held else ():
+        changed = all(name in each and not _alike(each[name], start.get(name)) for each in held.values())
+        if changed and name in begun and _alike(begun[name], start.get(name)):
+            yield name
 
-    is_lost = any(_counts(start[name]) and counts_steps(name) for name in lost)
-    return [_finding(name[0], done, name[0]) for name in lost] if is_lost else []
+
+def _counts_steps(name: tuple[str, int], held: Mapping[int, _Held], start: _Held) -> bool:
+    counted = {step: int(each[name]) - int(start[name]) for step, each in held.items() if name in each}
+    return all(count == step - 1 for step, count in counted.items())
+
+
+def _unlike(saved: SavedState, begun: _Held) -> list[tuple[str, int]] | None:
+    """What a checkpoint had otherwise; None if nothing is known that both have."""
+    known = {name: saved.sums[called(*name)] for name in begun if called(*name) in saved.sums}
+    return [name for name, each in known.items() if each != sum_of(begun[name])] if known else None
 
 
 def _alike(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any] | None) -> bool:
@@ -86,24 +100,23 @@ def _counts(value: np.ndarray[Any, Any]) -> bool:
     return value.dtype.kind in "iu" and not value.shape
 
 
-def _digest(training: Training, done: int) -> int | None:
-    """That of the first replica after so many steps, where as many variables were digested as at the first."""
-    kinds: list[int] = []
-    for found in digests_of(training.folders):
-        each: Digest = found[0]
-        kinds.append(each.kind)
-        if len(set(kinds)) > 1:
+def _digest(training: Training, step: int) -> int | None:
+    """That of the first replica before a step, where as many variables were digested as at the first.
+
+    What the step before has left tells little: a program may count it later.
+    """
+    kind = None
+    for found, *_ in digests_of(training.folders):
+        kind = kind or found.kind
+        if found.kind != kind:
             return None
-        if each.step == done + 1 and each.begin:
-            return each.begin[0]
-        if each.step == done and each.end:
-            return each.end[0]
+        if found.step == step:
+            return next(iter(found.begin), None)
     return None
 
 
-def _differing(had: _Held, begun: _Held, done: int) -> list[StepFinding]:
-    names = [name for name in begun if name in had and not _alike(had[name], begun[name])]
-    return [_finding(name, done, name) for name, _ in names]
+def _differing(had: _Held, begun: _Held) -> list[tuple[str, int]]:
+    return [name for name in begun if name in had and not _alike(had[name], begun[name])]
 
 
 def _finding(what: str, done: int, variable: str | None = None) -> StepFinding:

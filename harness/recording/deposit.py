@@ -16,6 +16,7 @@ from harness.evidence.deposit import DepositJob, digest_of, ended, opened, pids,
 from harness.evidence.steps import StepFileWriter
 from harness.evidence.trace import Header
 from harness.recording.client import uses_onednn, versions
+from harness.recording.saves_heard import saves_heard
 from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.steps import SampleWriter
 from harness.recording.witness import Witness, all_seams
@@ -71,7 +72,11 @@ class EvidenceDeposit:
         """Within this context the training is seen, of a Keras model if that has been built before."""
         import tensorflow as tf
 
-        with adopt_strategy(self.built, lambda: "the program", checked=False), self._witness.active(self._leaving.saw):
+        with (
+            adopt_strategy(self.built, lambda: "the program", checked=False),
+            saves_heard(self._leaving.saves),
+            self._witness.active(self._leaving.saw),
+        ):
             if model is not None:
                 self.built(model.distribute_strategy)
                 self._witness.know(model)

@@ -7,10 +7,12 @@ ones in the same order have the same digest, and others another one.
 
 from __future__ import annotations
 
+import contextlib
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from harness.evidence.saved_states import BITS, called
 from harness.evidence.trace import is_statistics
 from harness.recording.steps.protocol import Variables
 from harness.recording.steps.state import copies_of
@@ -21,7 +23,6 @@ _LOOKED_AT = 1 << 15
 """Of a tensor of examples about so many elements are."""
 _MIXING = (-7046029288634856825, -4658895280553007687)
 """Odd numbers with bits all over, by which splitmix64 and its kin mix those of a word."""
-_BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 
 
 class DigestOperations:
@@ -34,6 +35,7 @@ class DigestOperations:
     def __init__(self) -> None:
         self.kind = 0
         self._known: Sequence[weakref.ref[Any]] = ()
+        self._names: Sequence[tuple[str, int]] = ()
         self._digest: Callable[[], Sequence[Any]] | None = None
 
     def know(self, variables: Variables) -> None:
@@ -45,6 +47,7 @@ class DigestOperations:
         self._known = [weakref.ref(variable) for _, variable in variables]  # a program may let go of them
         agreeing = [copies_of(variable) for named, variable in variables if _agrees(named.name, variable)]
         self._digest = _digesting(list(zip(*agreeing, strict=True))) if agreeing else None
+        self._names = [(named.name, named.number) for named, _ in variables]
 
     def now(self) -> Sequence[Any]:
         """A tensor for each local replica, which may be computed later; none if a variable has no value yet."""
@@ -57,13 +60,25 @@ class DigestOperations:
         except (tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
             return []
 
+    def sums(self) -> dict[str, int]:
+        """By variable that has a value, as of `called`, the bits of its first copy; see `saved_states`."""
+        import tensorflow as tf
+
+        found = {}
+        for (name, number), known in zip(self._names, self._known, strict=True):
+            variable = known()
+            if variable is not None and _agrees(name, variable):
+                with contextlib.suppress(tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
+                    found[called(name, number)] = _sum(copies_of(variable)[0].read_value())
+        return {name: int(each) for name, each in found.items()}
+
 
 def _agrees(name: str, variable: Any) -> bool:
     """Whether copies have to: not those of statistics, which Keras 3 has of each replica's own batches."""
     import tensorflow as tf
 
     spread = isinstance(variable, tf.distribute.DistributedValues)
-    sized = variable.dtype.base_dtype.size in _BITS
+    sized = variable.dtype.base_dtype.size in BITS
     synchronized = variable.synchronization != tf.VariableSynchronization.ON_READ and not is_statistics(name)
     return spread and sized and synchronized
 
@@ -101,7 +116,7 @@ def _sum(value: Any) -> Any:
 
     if value.dtype == tf.bool:
         return tf.reduce_sum(tf.cast(value, tf.int32))
-    bits = _BITS[value.dtype.size]
+    bits = BITS[value.dtype.size]
     whole = value if value.dtype.name == bits else tf.bitcast(value, bits)
     return tf.reduce_sum(tf.cast(whole, tf.int32) if value.dtype.size < 4 else whole)
 
@@ -131,6 +146,6 @@ def _words(values: Any) -> Any:
         return tf.strings.to_hash_bucket_fast(values, 2**62)
     if values.dtype == tf.bool:
         return tf.cast(values, tf.int64)
-    if values.dtype.size not in _BITS:  # a complex number is two
+    if values.dtype.size not in BITS:  # a complex number is two
         values = tf.math.real(values)
-    return tf.cast(tf.bitcast(values, _BITS[values.dtype.size]), tf.int64)
+    return tf.cast(tf.bitcast(values, BITS[values.dtype.size]), tf.int64)

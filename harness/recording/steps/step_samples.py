@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.evidence.digests import EXAMPLES, Digest, DigestWriter
+from harness.evidence.saved_states import SavedState, leave
 from harness.evidence.steps import StepEvidence, StepFileWriter, Stored
 from harness.evidence.trace import Seen
 from harness.recording.steps.call_numbers import Numbers, arrays_of, numbers_of
@@ -158,6 +159,16 @@ class SampleWriter(RunEvidenceWriter):
             self._order.append(self.function)
         if self._begun and 2 * min(self._took) <= _SHARE * statistics.median(self._lasted):
             self._left = self._digests.now()
+
+    def saves(self) -> None:
+        """Note what a checkpoint is about to have."""
+        if self._loose.folder is None or not self._index:
+            return
+        try:
+            if sums := self._digests.sums():
+                leave(self._loose.folder, SavedState(self._index, sums))
+        except Exception as error:  # noqa: BLE001 - a training does not fail because it is watched
+            self._note(f"what a checkpoint has could not be noted: {type(error).__name__}: {error}")
 
     def _digest(self) -> None:
         """Write the digests of the step before, which have been computed by now."""
