@@ -8,11 +8,12 @@ for all of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.deposit import DepositJob
 from harness.evidence.trace import Seen
+from harness.live.findings import StepFinding
 from harness.live.state import replicas_of
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ _ROUNDING = 1e-4
 """Of its largest element a gradient may be so far from another computation of it."""
 
 
+_WRONG = "contributed another gradient of {} than one device computes from the same rows"
+_RIGHT = (
+    "each replica's gradients are those that one device computes from its rows, but for a factor that all have: how "
+    "they are scaled, put together or applied is wrong"
+)
+
+
 def contributed(jobs: Sequence[tuple[DepositJob, Seen]]) -> dict[str, dict[str, _Gradient]]:
     """The gradients of each replica, by its name."""
     found: dict[str, dict[str, _Gradient]] = {}
@@ -34,6 +42,21 @@ def contributed(jobs: Sequence[tuple[DepositJob, Seen]]) -> dict[str, dict[str, 
             parts = {value.name: value.parts for value in seen.gradients}
             found[replica] = {name: part[local].numpy() for name, part in parts.items() if local < len(part)}
     return found
+
+
+def contributor(
+    found: Mapping[str, Mapping[str, _Gradient]], should: Callable[[str], Mapping[str, _Gradient]]
+) -> Iterator[StepFinding]:
+    """The replica whose fault a wrong step is, or that it is the fault of none; nothing where nobody knows.
+
+    Args:
+        found: as of `contributed`.
+        should: as of `outlier`.
+    """
+    if (known := outlier(found, should)) is not None:
+        replica, name = known
+        question, text = ("scale, reduction or update", _RIGHT) if replica is None else ("computation", _WRONG)
+        yield StepFinding(question, "contributions", text.format(name), replica=replica)
 
 
 def outlier(

@@ -35,7 +35,7 @@ from harness.live.composition import (
     seen_of,
     ways,
 )
-from harness.live.contributions import contributed, outlier
+from harness.live.contributions import contributed, contributor
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.own_state import are_alike, wrong_state
@@ -212,7 +212,9 @@ class Judge:
 
         def broken(step: int) -> str | None:
             with contextlib.suppress(OSError, ValueError):  # as above
-                return begun_with_nan(training, step) or (_RESTORED if may_be_restored(training, step) else None)
+                trained = {each.name for each in seen_of(training.readers()[0][1], step).gradients}
+                nothing = begun_with_nan(training, step, trained)
+                return nothing or (_RESTORED if may_be_restored(training, step) else None)
             return None
 
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
@@ -281,7 +283,7 @@ class Judge:
             again = told if computed else None
         if computed:
             with single_phase(f"{_told(training, chosen)}, replica by replica"):
-                findings = (*findings, *self._contributor(training, chosen))
+                findings = (*findings, *self._contributor(training, chosen, findings))
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
         apart = _apart(seen)
         own, why = self._own_state(training, chosen) if verdict.outcome == "consistent" else ({}, {})
@@ -352,23 +354,22 @@ class Judge:
         told = (finding for each in since for finding in each.findings if finding.law == AGREE)
         return next((finding.replica for finding in told if finding.replica in names), None)
 
-    def _contributor(self, training: Training, chosen: Arrangement) -> Iterator[StepFinding]:
+    def _contributor(
+        self, training: Training, chosen: Arrangement, findings: Sequence[StepFinding]
+    ) -> Iterator[StepFinding]:
         """The replica that has contributed what it should not have, if it is one of several, or that none has."""
         ((step, place),) = chosen.places.items()
         names = [name for job in training.folders.values() for name in replicas_of(job)]
+        given = contributed([(job, seen_of(reader, step)) for job, reader in training.readers()])
+        if not any(finding.variable in gradients for finding in findings for gradients in given.values()):
+            return  # what is wrong has no gradient
 
         def should(replica: str) -> Mapping[str, Any]:
             own = self._steps(training, chosen).by_replica(names.index(replica))[place - 1 :][:1]
             return next(iter(contributed([(training.job, each) for each in own]).values()), {})
 
-        seen = [(job, seen_of(reader, step)) for job, reader in training.readers()]
         with contextlib.suppress(LockstepError):  # then nobody knows
-            if (found := outlier(contributed(seen), should)) is not None:
-                replica, name = found
-                wrong = f"contributed another gradient of {name} than one device computes from the same rows"
-                right = "each replica's gradients are those that one device computes: what is done with them is wrong"
-                question, text = ("reduction or update", right) if replica is None else ("computation", wrong)
-                yield StepFinding(question, "contributions", text, replica=replica)
+            yield from contributor(given, should)
 
     def _steps(self, training: Training, chosen: Arrangement) -> RecomputedSteps:
         return RecomputedSteps(training, chosen, self._script(training, len(chosen.steps)), self._timeout)

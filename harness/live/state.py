@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -132,13 +132,21 @@ def begun_apart(
     return found
 
 
-def begun_with_nan(training: Training, step: int) -> str | None:
-    """That a variable holds NaN when a step begins, of which nothing can follow; None if none does."""
+def begun_with_nan(training: Training, step: int, trained: Collection[str]) -> str | None:
+    """That a variable holds NaN when a step begins, or a trained one infinity, of which nothing can follow.
+
+    Args:
+        training: whose step it is.
+        step: was left.
+        trained: the names of variables that have gradients. Others may begin with infinity, such as the least loss.
+    """
     import numpy as np
 
-    for (name, _), copies in _held(training, step).items():
-        if copies[0].dtype.kind == "f" and np.isnan(copies[0]).any():
+    for (name, _), (copy, *_) in _held(training, step).items():
+        if copy.dtype.kind == "f" and np.isnan(copy).any():
             return f"{name} holds nan when the step begins"
+        if copy.dtype.kind == "f" and name in trained and np.isinf(copy).any():
+            return f"{name} holds infinity when the step begins"
     return None
 
 

@@ -136,12 +136,13 @@ def test_a_restart_that_has_lost_its_optimizer(tmp_path: Path, iterations: int, 
 
 
 def test_a_step_that_begins_with_nan_is_known(tmp_path: Path) -> None:
-    """Infinity may be the best loss until then."""
+    """Infinity may be the best loss until then, but no weight."""
     _start(tmp_path, {"best": math.inf, "w": math.nan})
     _start(tmp_path, {"best": math.inf, "w": 1.0})
     broken, whole = trainings(tmp_path)
-    assert begun_with_nan(broken, 1) == "w holds nan when the step begins"
-    assert begun_with_nan(whole, 1) is None
+    assert begun_with_nan(broken, 1, ["w"]) == "w holds nan when the step begins"
+    assert begun_with_nan(whole, 1, ["w"]) is None
+    assert begun_with_nan(whole, 1, ["best"]) == "best holds infinity when the step begins"
 
 
 @pytest.mark.parametrize("wrong", [0, 1])
