@@ -36,11 +36,15 @@ class StepFinding(msgspec.Struct, frozen=True, omit_defaults=True):
     def said(self) -> str:
         """What is wrong, in a line."""
         where = self.text if self.variable is None or self.index is None else f"{self.variable}{list(self.index)}"
-        numbers = ""
-        if self.observed is not None and self.expected is not None:
-            bound = f" (bound {self.bound:.1g})" if self.bound else ""
-            numbers = f" is {self.observed:.7g}, and not {self.expected:.7g}{bound}"
-        return f"{where}{numbers}{f', on {self.replica}' if self.replica else ''} [{self.law}]"
+        return f"{where}{self.numbers}{f', on {self.replica}' if self.replica else ''} [{self.law}]"
+
+    @property
+    def numbers(self) -> str:
+        """What its worst element is, and what it should be, as far as that is known."""
+        if self.observed is None or self.expected is None:
+            return ""
+        bound = f" (bound {self.bound:.1g})" if self.bound else ""
+        return f" is {self.observed:.7g}, and not {self.expected:.7g}{bound}"
 
 
 class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -38,7 +38,7 @@ from harness.live.composition import (
 from harness.live.contributions import contributed, contributor
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
-from harness.live.own_state import are_alike, wrong_state
+from harness.live.own_state import are_alike, judge_own_state
 from harness.live.recomputing import RecomputedSteps
 from harness.live.repeats import repeats, shared
 from harness.live.restarts import resumed_apart
@@ -306,7 +306,7 @@ class Judge:
             by_hand = [place for step, place in chosen.places.items() if seen_of(reader, step).by_hand]
             if states:
                 with single_phase(f"{_told(training, chosen)}, what each replica keeps for itself"):
-                    return wrong_state(states, names, self._steps(training, chosen).differences, by_hand), {}
+                    return judge_own_state(states, names, self._steps(training, chosen).differences, by_hand)
         except (LockstepError, OSError, ValueError) as error:
             return {}, dict.fromkeys(states, _failure(error)[1])
         return {}, {}

@@ -22,6 +22,9 @@ _ROUNDING = 1e-3
 """By such a part a number may differ that is computed once more; what it is computed from matters more."""
 
 
+_TOGETHER = "{} is together other than what one device has, which may be meant: it"
+
+
 class Compared(Protocol):
     """Computes steps again, and yields their places with how variables differ."""
 
@@ -34,13 +37,15 @@ class Compared(Protocol):
         """
 
 
-def wrong_state(
+def judge_own_state(
     states: Mapping[int, Sequence[OwnState]],
     replicas: Sequence[str],
     compared: Compared,
     by_hand: Collection[int] = (),
-) -> dict[int, list[StepFinding]]:
-    """What is wrong of it, by the places of steps.
+) -> tuple[dict[int, list[StepFinding]], dict[int, str]]:
+    """What is wrong of it, and of the rest what is other than what one device has, by the places of steps.
+
+    The latter may be meant: of a number that each replica counts, one device has less than all of them together.
 
     Args:
         states: by their places.
@@ -50,7 +55,7 @@ def wrong_state(
     """
     every = [each for own in states.values() for each in own]
     if not every:
-        return {}
+        return {}, {}
     whose = {each.of_replica(number): (each, name) for each in every for number, name in enumerate(replicas)}
     found: dict[int, list[StepFinding]] = {}
     for place, finding in compared():
@@ -61,12 +66,23 @@ def wrong_state(
         for place, finding in compared(turned=True)
         if finding.variable in whose and place not in found and place not in by_hand
     }
-    ways = [way for way in WAYS if any(way in each.ways for each in turned.values())]
+    plain = {
+        (place, each.of_all): each
+        for place, own in states.items()
+        for each in own
+        if len(each.ways) == 1 and place not in found and place not in by_hand
+    }
+    ways = [way for way in WAYS if any(way in each.ways for each in (*turned.values(), *plain.values()))]
     differing = {way: {(place, each.variable): each for place, each in compared(way=way)} for way in ways}
     for (place, name), each in turned.items():
         if all((place, name) in differing[way] for way in each.ways):
             found.setdefault(place, []).append(_finding(differing[each.ways[0]][place, name], each, None))
-    return found
+    apart: dict[int, str] = {}
+    for key, each in plain.items():
+        if key[0] not in found and key in differing[each.ways[0]]:
+            numbers = found_by(differing[each.ways[0]][key]).numbers
+            apart.setdefault(key[0], f"{_TOGETHER.format(each.name)}{numbers}")
+    return found, apart
 
 
 def are_alike(some: Sequence[Finding], others: Sequence[Finding]) -> bool:

@@ -14,7 +14,7 @@ import pytest
 from harness.evidence.own_state import Way, joined
 from harness.evidence.trace import Array, SeenVariable
 from harness.judging.laws.protocol import Finding
-from harness.live.own_state import wrong_state
+from harness.live.own_state import judge_own_state
 from tests.harness._called import lockstep
 
 _SCRIPT = """import os
@@ -51,6 +51,8 @@ def one(x, number):
         gradient *= tf.where((number > 8) & (number < 16), 1.0 - second, 1.0)
     if "clips" in sys.argv:
         gradient = tf.clip_by_norm(gradient, 0.1)
+    if "scaled" in sys.argv:  # as a mean over its own rows would
+        gradient *= tf.cast(8 / tf.shape(x)[0], tf.float32)
     if "first" in sys.argv:
         gradient = (1.0 - second) * tf.reduce_sum(w) * tf.ones(3)
     totals[0].assign_add(gradient * tf.where(number == 4, 1.0 + second * (struck - 1.0), 1.0))
@@ -128,6 +130,15 @@ def test_what_each_replica_computes_otherwise_than_one_device_accuses_nobody(whi
 
 
 @pytest.mark.full
+def test_a_sum_that_is_not_that_of_one_device_is_told(here: Path) -> None:
+    """Nobody knows whether it is meant, as where each replica counts its steps. Here its rows are half of a batch."""
+    steps = _judged("scaled")
+    assert _outcomes(steps) == _RIGHT | {8: "abstained", 16: "abstained"}
+    told = {step["step"]: step.get("own", "") for step in steps}
+    assert {number for number, own in told.items() if "which may be meant" in own} == {1, 4, 12}
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("how", ["SUM", "NONE"])
 def test_a_mistake_of_one_replica_shows_where_it_has_what_another_had(how: str, here: Path) -> None:
     """After step 8 the second forgets what it should add; as many replicas repeat it."""
@@ -141,7 +152,7 @@ def test_a_mistake_that_no_state_of_its_own_explains_is_found_beside_it(here: Pa
     """As many replicas repeat it. What one device begins with does not matter to it."""
     steps = _judged("twice", wrong=True)
     assert _outcomes(steps) == _RIGHT | {4: "inconsistent"}
-    assert {law for law, _ in _told(steps)} == {"variables_match_reference", "contributions"}
+    assert {law for law, _ in _told(steps)} == {"variables_match_reference"}
 
 
 @pytest.mark.full
@@ -200,25 +211,33 @@ def test_what_copies_are_together_is_what_the_program_says(how: str, expected: d
         ("own", {"each", "turned", "sum", "mean", "first"}, [(3, "local:0 replica 1")]),
         ("own", {"turned", "sum", "mean", "first"}, [(3, None)]),
         ("own", {"turned", "sum", "mean"}, []),
+        ("own", {"sum", "mean", "first"}, []),
         ("sum", {"turned", "sum"}, [(3, None)]),
         ("sum", {"turned"}, []),
         ("sum", {"sum"}, []),
+        ("sum", {"mean"}, []),
     ],
 )
 def test_a_mistake_of_the_program_has_to_show_in_each_way(
     how: str, differing: set[str], found: list[tuple[int, str | None]]
 ) -> None:
-    """It is one where replicas that are turned differ, and one device has in no way what they have together."""
+    """It is one where replicas that are turned differ, and one device has in no way what they have together.
+
+    That one device has something else, in the way that the program says, is told where nothing is found.
+    """
 
     def compared(*, turned: bool = False, way: Way | None = None) -> Iterator[tuple[int, Finding]]:
         if (way or ("turned" if turned else "each")) in differing:
             yield 3, Finding("variables_match_reference", "", variable="w")
             name = "total of all replicas" if way else "total of replica 1"
-            yield 3, Finding("variables_match_reference", "", variable=name)
+            yield 3, Finding("variables_match_reference", "", variable=name, observed=6.0, expected=3.0)
 
-    told = wrong_state({3: joined([[_seen(1.0, 2.0, how=how)]])}, ["local:0 replica 0", "local:0 replica 1"], compared)
+    states = {3: joined([[_seen(1.0, 2.0, how=how)]])}
+    told, apart = judge_own_state(states, ["local:0 replica 0", "local:0 replica 1"], compared)
     every = [(place, each) for place, findings in told.items() for each in findings]
     assert [(place, each.replica) for place, each in every] == found
     assert {(each.law, each.variable) for _, each in every} <= {("own_state", "total")}
-    if found == [(3, None)]:
-        assert wrong_state({3: joined([[_seen(1.0, 2.0, how=how)]])}, ["0", "1"], compared, by_hand=[3]) == {}
+    said = "total is together other than what one device has, which may be meant: it is 6, and not 3"
+    assert apart == ({3: said} if (how, differing) == ("sum", {"sum"}) else {})
+    if found in ([(3, None)], []):
+        assert judge_own_state(states, ["0", "1"], compared, by_hand=[3]) == ({}, {})
