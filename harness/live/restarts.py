@@ -22,7 +22,8 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
 
     It may begin with what any checkpoint had. Where nothing tells what it had after so many steps, it has lost a
     counter of its steps that begins as at first, and with that what does so too and had changed. Of statistics, which
-    nothing else tells of, this needs no counter. Nothing is said where it begins anew, or has no counter of its steps.
+    nothing else tells of, this needs no counter. Of counters that differ, as of two optimizers, nobody knows which one
+    counts steps: it is held against the checkpoint that is most like it. Nothing is said where it begins anew.
 
     Args:
         earlier: the same, as it was started before, in that order.
@@ -33,12 +34,14 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
         start = _held(before, 1)
         both = [name for name in begun if name in start]
         counted = {int(begun[name]) - int(start[name]) for name in both if _counts(begun[name])} - {0}
+        unlike = [(each.step, _unlike(each, begun)) for each in saved_states(next(iter(before.folders)))]
+        if len(counted) > 1 and (found := _nearest(unlike, start, begun)) is not None:
+            return found
         if len(counted) != 1 or (done := counted.pop()) < 0:
             continue
         held = {step: _held(before, step) for step in before.steps if 1 < step <= done + 1}
         reset = list(_reset(held, start, begun))
         statistics = [_finding(name, done, name) for name, _ in reset if is_statistics(name)]
-        unlike = [(each.step, _unlike(each, begun)) for each in saved_states(next(iter(before.folders)))]
         if any(names == [] for _, names in unlike):
             return statistics
         saved = min((names for step, names in unlike if step == done and names is not None), key=len, default=[])
@@ -57,6 +60,21 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
         if statistics:
             return statistics
     return []
+
+
+def _nearest(
+    unlike: Sequence[tuple[int, list[tuple[str, int]] | None]], start: _Held, begun: _Held
+) -> list[StepFinding] | None:
+    """What differs from the checkpoint that is most like it; None if nothing that had changed is as there."""
+    known = [(len(names), step, names) for step, names in unlike if names is not None]
+    if not known:
+        return None
+    _, step, names = min(known)
+    arrays = [name for name in begun if begun[name].shape]
+    taken = (name for name in arrays if name not in names and name in start and not _alike(begun[name], start[name]))
+    if next(taken, None) is None:
+        return None
+    return [_finding(name, step, name) for name, number in arrays if (name, number) in names]
 
 
 def _reset(held: Mapping[int, _Held], start: _Held, begun: _Held) -> Iterator[tuple[str, int]]:

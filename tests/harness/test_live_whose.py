@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from harness.evidence.deposit import DepositJob, opened, trainings
 from harness.evidence.digests import Digest, DigestWriter
+from harness.evidence.saved_states import SavedState, called, leave, sum_of
 from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Array, Header, Seen, SeenVariable
 from harness.live.contributions import outlier
@@ -102,14 +105,14 @@ def test_the_copy_that_is_not_computed_again_is_wrong(
 
 
 def _start(
-    deposit: Path, begun: dict[str, float], *digests: tuple[int, ...], counters: tuple[str, ...] = ("done",)
+    deposit: Path, begun: Mapping[str, Any], *digests: tuple[int, ...], counters: tuple[str, ...] = ("done",)
 ) -> None:
     """One start of a training, of which step 1 and maybe step 3 are left."""
     writer = StepFileWriter(print)
     writer.folder, writer.room = opened(deposit, _job()), 1 << 20
     _digested(writer.folder, *((each, ()) for each in digests))
     for index in (1, 3):
-        values = {name: np.array(value + (index - 1) * (name in counters)) for name, value in begun.items()}
+        values = {name: np.array(value) + (index - 1) * (name in counters) for name, value in begun.items()}
         writer.begin(index)
         held = tuple(
             HeldVariable(name, 0, "copies", (writer.put(value),), is_local=name == "own")
@@ -181,3 +184,33 @@ def test_what_a_restart_has_lost(tmp_path: Path, done: int, mean: float, digest:
     _start(tmp_path, {"done": done, "mean": mean, "own": 1.5}, (digest, digest))
     first, second = trainings(tmp_path)
     assert [each.text for each in resumed_apart([first], second)] == told
+
+
+@pytest.mark.parametrize(
+    ("begun", "lost"),
+    [
+        ({}, []),
+        ({"done": 2, "rate": 0.2, "w": [2.0, 2.0], "mean": [0.0, 0.0]}, []),  # an earlier one
+        ({"mean": [0.0, 0.0]}, ["mean"]),
+        ({"rate": 0.05}, []),  # which a program may set before it goes on
+        ({"done": 3}, []),  # nobody knows what it had then
+        ({"more": 9, "mean": [0.0, 0.0]}, ["mean"]),  # of two counters
+        ({"more": 9}, []),
+        ({"more": 9, "w": [7.0, 7.0], "mean": [7.0, 7.0]}, []),  # from elsewhere
+        ({"done": 0, "mean": [0.0, 0.0]}, []),  # begun anew
+    ],
+)
+def test_a_restart_begins_with_what_a_checkpoint_had(tmp_path: Path, begun: dict[str, Any], lost: list[str]) -> None:
+    """No digest tells what came after step 4, since the job ended there."""
+    first = {"done": 0, "more": 0, "rate": 0.2, "w": [1.0, 1.0], "mean": [0.0, 0.0]}
+    after = {
+        2: first | {"done": 2, "w": [2.0, 2.0]},
+        4: first | {"done": 4, "rate": 0.1, "w": [4.0, 4.0], "mean": [4.0, 4.0]},
+    }
+    _start(tmp_path, first, (1, 1))
+    _start(tmp_path, after[4] | begun, (9, 9))
+    before, again = trainings(tmp_path)
+    for step, held in after.items():
+        sums = {called(name, 0): sum_of(np.array(value)) for name, value in held.items()}
+        leave(next(iter(before.folders)), SavedState(step, sums))
+    assert [each.variable for each in resumed_apart([before], again)] == lost
