@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from socket import gethostname
 from typing import Any
@@ -16,7 +17,7 @@ from harness.evidence.deposit import DepositJob, digest_of, ended, opened, pids,
 from harness.evidence.steps import StepFileWriter
 from harness.evidence.trace import Header
 from harness.recording.client import uses_onednn, versions
-from harness.recording.saves_heard import saves_heard
+from harness.recording.patches import patched
 from harness.recording.scripts.strategy_adoption import adopt_strategy
 from harness.recording.steps import SampleWriter
 from harness.recording.witness import Witness, all_seams
@@ -29,6 +30,8 @@ _NAMES = {
 }
 _NOT_NEEDED = ("averages", "callbacks", "examples", "executed", "lent", "logs", "pipelines", "reductions", "tables")
 """Seams for what the judge does not ask of single steps, some of which cost something at each step."""
+_MODELS = ("keras.src.models.model", "tf_keras.src.engine.training")
+"""Modules with the models of both Kerases."""
 
 
 class _Notes:
@@ -74,7 +77,7 @@ class EvidenceDeposit:
 
         with (
             adopt_strategy(self.built, lambda: "the program", checked=False),
-            saves_heard(self._leaving.saves),
+            _saves_heard(self._leaving.saves),
             self._witness.active(self._leaving.saw),
         ):
             if model is not None:
@@ -120,6 +123,32 @@ class EvidenceDeposit:
         with contextlib.suppress(OSError):  # who judges waits longer
             if self._folder is not None:
                 ended(self._folder, self._witness.unseen)
+
+
+@contextlib.contextmanager
+def _saves_heard(listener: Callable[[], None]) -> Iterator[None]:
+    """Call `listener` in this context before the program's own thread saves variables, as they are then.
+
+    What another thread saves has been copied earlier, and nobody knows when.
+    """
+    import tensorflow as tf
+    from tensorflow.python.checkpoint.checkpoint import TrackableSaver
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def save(*args: Any, **options: Any) -> Any:
+            if threading.current_thread() is threading.main_thread() and not tf.inside_function():
+                listener()
+            return original(*args, **options)
+
+        return save
+
+    owners = [(TrackableSaver, "save")]
+    for module in (sys.modules[name] for name in _MODELS if name in sys.modules):
+        owners += [(module.Model, "save"), (module.Model, "save_weights")]
+    with contextlib.ExitStack() as stack:
+        for owner, name in owners:
+            stack.enter_context(patched(owner, name, around))
+        yield
 
 
 def _hardware(strategy: Any) -> tuple[str, bool]:
