@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.errors import Abstained
+from harness.errors import Abstained, NothingObserved
 from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
 from harness.evidence.own_state import OwnState, Way
 from harness.evidence.trace import Seen
@@ -54,6 +54,7 @@ _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2
 _OF_ONE_STEP = (OF_VARIABLES.id, *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
+_NO_STEP = "takes no step here: if it goes on from its own last checkpoint, give it a directory without that"
 _FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
 _RESTORED = "variables that its call makes may begin with what a checkpoint has, which nobody has noted"
 _OWN = (
@@ -400,6 +401,8 @@ class Judge:
             self._failed.pop(key, None)
         try:
             return self._computed(training, chosen)
+        except NothingObserved as error:
+            raise UsageError(f"{training.job.script} {_NO_STEP}") from error
         except (Abstained, UsageError):
             raise
         except (LockstepError, OSError, ValueError) as error:
@@ -468,7 +471,10 @@ def _failure(error: Exception) -> tuple[Literal["run", "files"], str]:
     """What has failed, and why."""
     if not isinstance(error, RunFailed):
         return ("run" if isinstance(error, LockstepError) else "files"), str(error)
-    why = f"the script fails as its own reference: {str(error).splitlines()[0]}"
+    incarnations = [each for task in error.result.values() for each in task.incarnations]
+    restored = next((save.path for each in incarnations for save in each.saves if save.restores), None)
+    begins = "" if restored is None else f"the script goes on from {restored}: give it a directory without that; "
+    why = f"{begins}the script fails as its own reference: {str(error).splitlines()[0]}"
     return "run", f"{why}; before that it wrote: {error.last_line}" if error.last_line else why
 
 

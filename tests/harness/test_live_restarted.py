@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
@@ -64,6 +65,7 @@ for number, x in enumerate(strategy.experimental_distribute_dataset(data), begun
         checkpoint.save("saved/it")
     if number == (8 if "stops" in sys.argv else 10):
         break
+assert "fails" not in sys.argv or begun < 8
 """
 
 
@@ -94,6 +96,20 @@ def test_a_restart_begins_with_what_a_checkpoint_has(how: str, lost: str | None,
     every = [(each["training"], each["step"], finding) for each in steps for finding in each.get("findings", ())]
     found = [(training, step, each["law"], each.get("variable")) for training, step, each in every]
     assert found == ([] if lost is None else [(1, 1, "restarts", lost)])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_judge_whose_script_goes_on_from_the_end_says_so(fails: bool, here: Path) -> None:
+    """It finds the last checkpoint of the job, and takes no step, or even fails since it takes none."""
+    Path("train.py").write_text(_SCRIPT.replace("8 * 20", "8 * 8"))
+    watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py", *["fails"] * fails)
+    subprocess.run(watch, check=True, timeout=300)
+    if fails:
+        assert "give it a directory without that; the script fails" in lockstep("judge", "left", code=3).stdout
+    else:
+        with pytest.raises(click.UsageError, match="takes no step here: if it goes on from its own last checkpoint"):
+            lockstep("judge", "left", code=2)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32", "int64", "uint8", "bool"])
