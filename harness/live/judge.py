@@ -56,6 +56,7 @@ _OF_ONE_STEP = (OF_VARIABLES.id, *QUESTIONS)
 _ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
 _NO_STEP = "takes no step here: if it goes on from its own last checkpoint, give it a directory without that"
 _FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
+_NOT_MADE = "the script does not come to it here: it ends before that, or calls something else"
 _RESTORED = "variables that its call makes may begin with what a checkpoint has, which nobody has noted"
 _OWN = (
     "each replica begins with something of its own, which one device has not; as many replicas make of it what the run "
@@ -260,6 +261,11 @@ class Judge:
                 yield StepJudged(training.number, step, "abstained", why=why)
             yield from self._judge_together(training, [step for step in steps if step not in misplaced])
             return
+        unmade = [step for step, place in chosen.places.items() if place > len(order) > 0]
+        if 0 < len(unmade) < len(steps):  # there may be room for these where the others were
+            yield from self._judge_together(training, [step for step in steps if step not in unmade])
+            yield from self._judge_together(training, unmade)
+            return
         if verdict.outcome != "consistent" and len(steps) > 1:
             numbers = {each.step for each in verdict.findings if each.step is not None}
             numbers.update(() if verdict.alone is None else verdict.alone.wrong)
@@ -286,7 +292,7 @@ class Judge:
             with single_phase(f"{_told(training, chosen)}, replica by replica"):
                 findings = (*findings, *self._contributor(training, chosen, findings))
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
-        apart = _apart(seen)
+        apart = _apart(seen) | {place: _NOT_MADE for place in chosen.places.values() if place > len(seen) > 0}
         own, why = self._own_state(training, chosen) if verdict.outcome == "consistent" else ({}, {})
         for step, place in chosen.places.items():
             wrong = (*findings, *own.get(place, ()))
@@ -462,7 +468,7 @@ def _told(training: Training, chosen: Arrangement) -> str:
     return words + (f" of start {training.number + 1}" if training.number else "")
 
 
-def _apart(seen: Sequence[Seen]) -> Mapping[int, str]:
+def _apart(seen: Sequence[Seen]) -> dict[int, str]:
     """Why steps of the judge's script are not those of the run, by their places."""
     return {each.index: each.apart for each in seen if each.apart is not None}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.deposit import Training
@@ -41,24 +41,23 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
             continue
         held = {step: _held(before, step) for step in before.steps if 1 < step <= done + 1}
         reset = list(_reset(held, start, begun))
-        statistics = [_finding(name, done, name) for name, _ in reset if is_statistics(name)]
+        statistics = [name for name in reset if is_statistics(name[0])]
         if any(names == [] for _, names in unlike):
-            return statistics
+            return _findings(statistics, done)
         saved = min((names for step, names in unlike if step == done and names is not None), key=len, default=[])
         # A checkpoint may count itself, in a variable that the first start had not.
         had = _digest(before, done + 1) if set(start) == set(begun) else None
         if had is not None and first is not None and first[0].begin:
             if had == first[0].begin[0]:
-                return statistics
+                return _findings(statistics, done)
             named = saved or _differing(_held(before, done + 1), begun) or reset
-            return [_finding(name, done, name) for name, _ in named] or [_finding("the training", done)]
+            return _findings([*named, *statistics], done) or [_finding("the training", done)]
         # What a program sets before it goes on is a number, such as its rate.
-        if arrays := [name for name in saved if begun[name].shape]:
-            return [_finding(name, done, name) for name, _ in arrays] + statistics
+        lost = [name for name in saved if begun[name].shape]
         if any(_counts(start[name]) and _counts_steps(name, held, start) for name in reset):
-            return [_finding(name, done, name) for name, _ in reset]
-        if statistics:
-            return statistics
+            lost += reset
+        if lost or statistics:
+            return _findings([*lost, *statistics], done)
     return []
 
 
@@ -74,7 +73,7 @@ def _nearest(
     taken = (name for name in arrays if name not in names and name in start and not _alike(begun[name], start[name]))
     if next(taken, None) is None:
         return None
-    return [_finding(name, step, name) for name, number in arrays if (name, number) in names]
+    return _findings([name for name in arrays if name in names], step)
 
 
 def _reset(held: Mapping[int, _Held], start: _Held, begun: _Held) -> Iterator[tuple[str, int]]:
@@ -135,6 +134,10 @@ def _digest(training: Training, step: int) -> int | None:
 
 def _differing(had: _Held, begun: _Held) -> list[tuple[str, int]]:
     return [name for name in begun if name in had and not _alike(had[name], begun[name])]
+
+
+def _findings(names: Iterable[tuple[str, int]], done: int) -> list[StepFinding]:
+    return [_finding(name, done, name) for name, _ in dict.fromkeys(names)]
 
 
 def _finding(what: str, done: int, variable: str | None = None) -> StepFinding:

@@ -13,7 +13,8 @@ import pytest
 from harness.live.arrangement import arranged
 from tests.harness._called import lockstep
 
-_SCRIPT = """import sys
+_SCRIPT = """import os
+import sys
 
 import numpy as np
 import tensorflow as tf
@@ -96,7 +97,8 @@ def recur(x, state):
 
 
 momentum, state = tf.zeros(3), None
-rows = np.random.default_rng(1).normal(size=(8 * 12, 3)).astype("f4")
+count = int(open("steps").read()) if os.path.exists("steps") else 12
+rows = np.random.default_rng(1).normal(size=(8 * count, 3)).astype("f4")
 data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(rows).batch(8))
 for number, x in enumerate(data, 1):
     if "accumulate" in sys.argv:
@@ -118,11 +120,12 @@ for number, x in enumerate(data, 1):
 """
 
 
-def _judged(*args: str) -> dict[int, tuple[str, str | None]]:
-    """By step the outcome, and what is told of replicas that are wrong."""
+def _judged(*args: str, steps: int = 12) -> dict[int, tuple[str, str | None]]:
+    """By step the outcome, and what is told of replicas that are wrong; the judge's script takes so many steps."""
     Path("train.py").write_text(_SCRIPT)
     watch = (sys.executable, "-m", "harness.watch", "--every", "4", "--out", "left", "train.py", *args)
     subprocess.run(watch, check=True, timeout=300)
+    Path("steps").write_text(str(steps))
     said = lockstep("judge", "left", "--json", code=1 if "wrong" in args else 0).stdout
     return {step["step"]: (step["outcome"], step.get("again")) for step in map(json.loads, said.splitlines())}
 
@@ -143,6 +146,17 @@ def test_a_mistake_that_an_argument_begins_is_found_and_made_again(here: Path) -
     """From step 7 on one replica's gradient is another."""
     right, wrong = ("consistent", None), ("inconsistent", "persistent")
     assert _judged("wrong") == {1: right, 4: right, 8: wrong, 12: wrong}
+
+
+@pytest.mark.full
+def test_no_step_passes_to_which_the_judge_does_not_come(here: Path) -> None:
+    """Its script ends sooner, as where examples are missing. Places are used again, as far as there are any."""
+    right, wrong = ("consistent", None), ("inconsistent", "persistent")
+    assert _judged("wrong", steps=3) == {1: right, 4: right, 8: wrong, 12: wrong}
+    Path("left", "judged.jsonl").unlink()
+    Path("steps").write_text("1")
+    steps = map(json.loads, lockstep("judge", "left", "--json").stdout.splitlines())
+    assert [step["outcome"] for step in steps] == ["consistent", *["abstained"] * 3]
 
 
 @pytest.mark.full
