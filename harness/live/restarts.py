@@ -93,9 +93,19 @@ def _counts_steps(name: tuple[str, int], held: Mapping[int, _Held], start: _Held
 
 
 def _unlike(saved: SavedState, begun: _Held) -> list[tuple[str, int]] | None:
-    """What a checkpoint had otherwise; None if nothing is known that both have."""
+    """What a checkpoint had otherwise; None if nothing is known that both have.
+
+    A model that is loaded calls its variables otherwise than one that is built. Then they are known by their values.
+    """
     known = {name: saved.sums[called(*name)] for name in begun if called(*name) in saved.sums}
-    return [name for name, each in known.items() if each != sum_of(begun[name])] if known else None
+    unlike = [name for name, each in known.items() if each != sum_of(begun[name])]
+    if not any(begun[name].shape for name in known):
+        renamed = [name for name in begun if begun[name].shape and not is_statistics(name[0])]
+        lost = [name for name in renamed if sum_of(begun[name]) not in saved.sums.values()]
+        if len(lost) == len(renamed):  # it is another model, or was restored from elsewhere
+            return None
+        unlike += lost
+    return unlike if known else None
 
 
 def _alike(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any] | None) -> bool:
