@@ -217,3 +217,17 @@ def test_a_restart_begins_with_what_a_checkpoint_had(tmp_path: Path, begun: dict
         sums = {called(name, 0): sum_of(np.array(value)) for name, value in held.items()}
         leave(next(iter(before.folders)), SavedState(step, sums))
     assert [each.variable for each in resumed_apart([before], again)] == lost
+
+
+@pytest.mark.parametrize(("mean", "lost"), [([4.0, 4.0], []), ([0.0, 0.0], ["mean"])])
+def test_what_a_checkpoint_had_need_not_be_what_the_next_step_began_with(
+    tmp_path: Path, mean: list[float], lost: list[str]
+) -> None:
+    """A program may change something in between; a restart that does not begin with either is wrong."""
+    first = {"done": 0, "mean": [0.0, 0.0]}
+    _start(tmp_path, first, (1, 1), (2, 2), (3, 3), (4, 4), (5, 5))
+    _start(tmp_path, {"done": 4, "mean": mean}, (9, 9))
+    before, again = trainings(tmp_path)
+    sums = {called(name, 0): sum_of(np.array(value)) for name, value in (("done", 4), ("mean", [4.0, 4.0]))}
+    leave(next(iter(before.folders)), SavedState(4, sums))
+    assert [each.variable for each in resumed_apart([before], again)] == lost
