@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.evidence.deposit import Training
 from harness.evidence.digests import digests_of
-from harness.evidence.saved_states import SavedState, called, saved_states, sum_of
+from harness.evidence.saved_states import BITS, SavedState, called, saved_states, sum_of
 from harness.evidence.trace import is_statistics
 from harness.live.findings import StepFinding
 
@@ -30,11 +30,12 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
         training: as it was started then.
     """
     begun, first = _held(training, 1), next(iter(digests_of(training.folders)), None)
+    sums = {name: sum_of(value) for name, value in begun.items() if value.itemsize in BITS}
     for before in reversed(earlier):
         start = _held(before, 1)
         both = [name for name in begun if name in start]
         counted = {int(begun[name]) - int(start[name]) for name in both if _counts(begun[name])} - {0}
-        unlike = [(each.step, _unlike(each, begun)) for each in saved_states(next(iter(before.folders)))]
+        unlike = [(each.step, _unlike(each, begun, sums)) for each in saved_states(next(iter(before.folders)))]
         if len(counted) > 1 and (found := _nearest(unlike, start, begun)) is not None:
             return found
         if len(counted) != 1 or (done := counted.pop()) < 0:
@@ -92,16 +93,17 @@ def _counts_steps(name: tuple[str, int], held: Mapping[int, _Held], start: _Held
     return all(count == step - 1 for step, count in counted.items())
 
 
-def _unlike(saved: SavedState, begun: _Held) -> list[tuple[str, int]] | None:
+def _unlike(saved: SavedState, begun: _Held, sums: Mapping[tuple[str, int], int]) -> list[tuple[str, int]] | None:
     """What a checkpoint had otherwise; None if nothing is known that both have.
 
     A model that is loaded calls its variables otherwise than one that is built. Then they are known by their values.
     """
-    known = {name: saved.sums[called(*name)] for name in begun if called(*name) in saved.sums}
-    unlike = [name for name, each in known.items() if each != sum_of(begun[name])]
+    known = {name: saved.sums[called(*name)] for name in sums if called(*name) in saved.sums}
+    unlike = [name for name, each in known.items() if each != sums[name]]
     if not any(begun[name].shape for name in known):
-        renamed = [name for name in begun if begun[name].shape and not is_statistics(name[0])]
-        lost = [name for name in renamed if sum_of(begun[name]) not in saved.sums.values()]
+        renamed = [name for name in sums if begun[name].shape and not is_statistics(name[0])]
+        values = {*saved.sums.values()}
+        lost = [name for name in renamed if sums[name] not in values]
         if len(lost) == len(renamed):  # it is another model, or was restored from elsewhere
             return None
         unlike += lost

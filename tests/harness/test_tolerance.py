@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, ClientTrace, Final, Header, RunTrace, SeenVariable, Start
+from harness.judging.explain._replica_values import _over
 from harness.judging.tolerance import FLOOR, REPORT, STATE, DerivedTolerance, ExactTolerance, K, eps
 from tests.harness._traces import client, derived_case, step, variable
 
@@ -167,3 +168,10 @@ def test_eps_is_numpys(dtype: str) -> None:
     assert eps(dtype) == np.finfo(dtype).eps
     assert eps("int64") == eps("bool") == 0
     assert eps("bfloat16") == 2.0**-7
+
+
+def test_what_is_read_of_one_reference_is_not_taken_for_that_of_another() -> None:
+    """Rules read a case with losses that were seen, after laws have read it with those that were logged."""
+    tolerance = DerivedTolerance(_run(0.1, dtype="float64"), [])
+    assert tolerance.bound("loss", "loss", 1) == FLOOR * 2.0**-52 * 0.1
+    assert _over(tolerance, lambda _: _run(2.0)).bound("loss", "loss", 1) == FLOOR * 2.0**-22

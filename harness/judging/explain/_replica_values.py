@@ -73,7 +73,7 @@ def _told(case: Case, *, losses: bool) -> Case:
 def _over(tolerance: Tolerance, filled: Any) -> Tolerance:
     if not isinstance(tolerance, DerivedTolerance):
         return tolerance
-    return replace(tolerance, reference=filled(tolerance.reference), perturbed=tuple(map(filled, tolerance.perturbed)))
+    return DerivedTolerance(filled(tolerance.reference), tuple(map(filled, tolerance.perturbed)), tolerance.run)
 
 
 def _filled(client: ClientTrace, loss: bool, gradients: bool, share: float) -> ClientTrace:

@@ -69,7 +69,7 @@ class DerivedTolerance:
     reference: RunTrace
     perturbed: Sequence[RunTrace]
     run: RunTrace | None = None
-    # What `replace` hands on, since it says nothing of `perturbed`.
+    # What `replace` hands on where fewer are `perturbed`; of another reference these would be wrong.
     _read: dict[tuple[int, str], History] = field(default_factory=dict, repr=False, compare=False)
     _units: dict[str, dict[str, float]] = field(default_factory=dict, repr=False, compare=False)
 
