@@ -42,6 +42,8 @@ Exit codes:
 The first of 1, 3, 0 and 5 that holds is the code.
 """
 _STDERR = 2
+_SHOWN_MAX = 3
+"""Of findings between steps so many are shown: a restart may lose all slots of an optimizer."""
 _PAUSE_SECONDS = 1.0
 _GONE_SECONDS = 60.0
 """So long after its process is gone a job may be started again."""
@@ -241,7 +243,9 @@ def _texts(step: StepJudged) -> list[str]:
     own = [] if step.own is None else [f"not judged: what each replica keeps for itself: {step.own}"]
     if step.by_digest:  # the values are those of a later step, which the text names
         whose = [f", on {each.replica}" if each.replica else "" for each in step.findings]
-        return [f"{each.question}: {each.text}{on} [{each.law}]" for each, on in zip(step.findings, whose, strict=True)]
+        told = [f"{each.question}: {each.text}{on} [{each.law}]" for each, on in zip(step.findings, whose, strict=True)]
+        more = len(told) - _SHOWN_MAX
+        return told if more < 2 else [*told[:_SHOWN_MAX], f"and {more} more such findings, which --json has"]
     return [f"{finding.question}: {finding.said}" for finding in step.findings] + again + own
 
 

@@ -12,10 +12,10 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from harness.evidence.steps import Renaming, places_of
-from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step, Variable
+from harness.evidence.steps import HeldVariable, Renaming, places_of
+from harness.evidence.trace import ClientTrace, RunTrace, Seen, SeenVariable, Start, Step, Value, Variable
 
-_Named = TypeVar("_Named", Variable, SeenVariable)
+_Named = TypeVar("_Named", Variable, SeenVariable, HeldVariable, Value)
 
 
 def other_names(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, Hashable]]) -> dict[str, str]:
@@ -35,6 +35,19 @@ def other_names(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str
         if len(names) == len(set(names)) == len(set(others.get(form, ()))) == len(others.get(form, ()))
         for name, other in zip(names, others[form], strict=True)
     }
+
+
+def names_of_built(loaded: Sequence[tuple[str, Hashable]], built: Sequence[tuple[str, Hashable]]) -> dict[str, str]:
+    """As `other_names`, of those that end alike: no other pair is certain before its values are compared."""
+    return {name: other for name, other in other_names(loaded, built).items() if _end_alike(name, other)}
+
+
+def _end_alike(one: str, other: str) -> bool:
+    """Whether one name is the other after the name of a model, or of a model within that of an optimizer."""
+    (first, _, rest), (owner, _, last) = one.partition("/"), other.partition("/")
+    pairs = [(one, other), (rest, last)] if first == owner else [(one, other)]
+    flat = (sorted((f"_{each.replace('/', '_')}" for each in pair), key=len) for pair in pairs)
+    return any(longer.endswith(shorter) for shorter, longer in flat)
 
 
 def _by_form(ours: Sequence[tuple[str, Hashable]], theirs: Sequence[tuple[str, Hashable]]) -> dict[Hashable, list[str]]:

@@ -17,16 +17,22 @@ BITS = {1: "int8", 2: "int16", 4: "int32", 8: "int64"}
 """By the size of a dtype that as which its bits are added up."""
 
 
-class SavedState(msgspec.Struct, frozen=True):
+class SavedState(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the first replica of a process had when it saved a checkpoint.
 
     Attributes:
         step: the one before, from 1.
         sums: by variable, as of `called`, its bits, added up as whole numbers that wrap around; as of `sum_of`.
+        goes_on: whether it was not saved then: so the next step began after a checkpoint.
     """
 
     step: int
     sums: dict[str, int]
+    goes_on: bool = False
+
+    def unlike(self, other: SavedState) -> set[str]:
+        """The variables of both that have other sums."""
+        return {name for name, each in self.sums.items() if other.sums.get(name, each) != each}
 
 
 def called(name: str, number: int) -> str:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, SoftFileLock, Timeout
 
-from harness.evidence.deposit import JUDGED
 from simulator import UsageError
 
 _LOCK = "judge.lock"
-_PROBE_BYTES = 4096
 
 
 @contextlib.contextmanager
@@ -40,27 +37,3 @@ def judging_alone(deposit: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def check_notes(deposit: Path) -> None:
-    """Fail if what is judged could not be noted in a deposit.
-
-    Raises:
-        UsageError: it could not.
-    """
-    file = deposit / JUDGED
-    try:
-        if file.exists():
-            file.open("ab+").close()
-        with tempfile.TemporaryFile(dir=deposit) as probe:
-            probe.write(bytes(_PROBE_BYTES))
-    except OSError as error:
-        raise cannot_note(deposit, error) from error
-
-
-def cannot_note(deposit: Path, error: OSError) -> UsageError:
-    """What to say where what is judged cannot be noted."""
-    return UsageError(
-        f"{deposit / JUDGED} cannot be written: {error.strerror}; free space there, copy the evidence to where it can "
-        "be written, or mount it so"
-    )

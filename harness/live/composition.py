@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ from harness.errors import Abstained
 from harness.evidence.arrays import Array
 from harness.evidence.counters import Counters
 from harness.evidence.deposit import Training
+from harness.evidence.loaded_names import with_names
 from harness.evidence.own_state import WAYS, OwnState, Way, joined
 from harness.evidence.parts import TRACES
 from harness.evidence.steps import (
@@ -37,6 +38,7 @@ def compose(
     own: bool = False,
     turned: bool = False,
     way: Way | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> None:
     """Leave a run whose steps, numbered from 1, are these.
 
@@ -49,6 +51,7 @@ def compose(
         turned: whether each replica has what another one had.
         way: what replicas have of their own is such a part of what one device has; if nobody knows, as the program
             says.
+        names: what the judge's script calls variables, where it is otherwise.
 
     Raises:
         Abstained: one of them is not there any more.
@@ -66,11 +69,13 @@ def compose(
         writer, store = TraceWriter(trace), EvidenceWriter(evidence_folder(trace))
         writer.write(msgspec.structs.replace(job.header, are_single=True))
         for index, number in enumerate(chosen.steps, 1):
-            step = msgspec.structs.replace(_there(reader, number), fills=index not in chosen.places.values())
-            seen = msgspec.structs.replace(_seen(step), index=index)
+            step = _there(reader, number)
+            seen = msgspec.structs.replace(_named(_seen(step), names), index=index)
+            held = with_names(step.before, names or {})
+            step = msgspec.structs.replace(step, before=held, fills=index not in chosen.places.values())
             writer.write(Start(seen.at, tuple(_begun(reader, step, seen)), index, seen.after))
             if own:
-                states = [each.turned(by) for each in own_state(training, number)]
+                states = [each.turned(by) for each in own_state(training, number, names)]
                 more = [variable for each in states for variable in (each.each if way is None else each.all(way))]
                 seen = msgspec.structs.replace(seen, variables=(*(seen.variables or ()), *more))
             if turned:
@@ -83,9 +88,9 @@ def compose(
         writer.close()
 
 
-def own_state(training: Training, number: int) -> tuple[OwnState, ...]:
-    """What replicas had each for itself after a step; raises as of `compose`."""
-    return joined([seen_of(reader, number).own for _, reader in training.readers()])
+def own_state(training: Training, number: int, names: Mapping[str, str] | None = None) -> tuple[OwnState, ...]:
+    """What replicas had each for itself after a step; `names` and what it raises are as of `compose`."""
+    return joined([seen_of(reader, number, names).own for _, reader in training.readers()])
 
 
 def ways(training: Training, numbers: Iterable[int]) -> tuple[Way | None, ...]:
@@ -129,14 +134,19 @@ def may_be_restored(training: Training, number: int) -> bool:
     return training.number > 0 or any(reader.array(each) for each in counters)
 
 
-def begins_with_all(reader: EvidenceReader, start: Start | None) -> bool:
+def begins_with_all(reader: EvidenceReader, start: Start | None, names: Mapping[str, str]) -> bool:
     """Whether the judge's script begins with all variables that the training began with, which may have restored some.
+
+    Args:
+        reader: of the training's first process.
+        start: what the script begins with.
+        names: as of `compose`.
 
     Raises:
         ValueError: the first step is damaged.
     """
     step, known = reader.step(1), Counter(each.name for each in start.variables) if start is not None else Counter()
-    return step is None or not Counter(each.name for each in step.before) - known
+    return step is None or not Counter(names.get(each.name, each.name) for each in step.before) - known
 
 
 def _begun(reader: EvidenceReader, step: StepEvidence, seen: Seen) -> Iterator[SeenVariable]:
@@ -147,9 +157,17 @@ def _begun(reader: EvidenceReader, step: StepEvidence, seen: Seen) -> Iterator[S
             yield SeenVariable(each.name, each.how, (Array.of(reader.array(each.copies[0])),))
 
 
-def seen_of(reader: EvidenceReader, number: int) -> Seen:
-    """What was seen of a step in its process; raises as of `compose`."""
-    return _seen(_there(reader, number))
+def seen_of(reader: EvidenceReader, number: int, names: Mapping[str, str] | None = None) -> Seen:
+    """What was seen of a step in its process; `names` and what it raises are as of `compose`."""
+    return _named(_seen(_there(reader, number)), names)
+
+
+def _named(seen: Seen, names: Mapping[str, str] | None) -> Seen:
+    if not names:
+        return seen
+    variables = None if seen.variables is None else with_names(seen.variables, names)
+    own, gradients = with_names(seen.own, names), with_names(seen.gradients, names)
+    return msgspec.structs.replace(seen, variables=variables, own=own, gradients=gradients)
 
 
 def _there(reader: EvidenceReader, number: int) -> StepEvidence:

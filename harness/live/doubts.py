@@ -1,14 +1,17 @@
-"""What is not judged of a deposit: by files that are missing or damaged, and by numbers that steps are given."""
+"""What is not judged of a deposit: by files that are missing or damaged, by what steps are given, and by restarts."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.evidence.deposit import DepositJob, has_ended, trainings, unknown
+from harness.errors import Abstained
+from harness.evidence.deposit import DepositJob, Training, has_ended, trainings, unknown
 from harness.evidence.digests import EXAMPLES, VARIABLES, damaged_from
 from harness.evidence.steps import loose_steps
 from harness.live.given_numbers import changed_numbers
+from harness.live.restarts import unclear
 
 _TELL = {
     VARIABLES: "whether copies of variables agree where no step is left",
@@ -20,10 +23,14 @@ def doubts_of(deposit: Path) -> Iterator[str]:
     """A sentence for each."""
     for path in unknown(deposit):
         yield f"{path} is missing or damaged: the steps beside it are not judged"
+    earlier = list[Training]()
     for training in trainings(deposit):
         for folder, job in training.folders.items():
             yield from _of_process(folder, job)
         yield from changed_numbers(training)
+        with contextlib.suppress(Abstained, OSError, ValueError):  # a step is gone or damaged, which is said of that
+            yield from unclear(earlier, training)
+        earlier.append(training)
 
 
 def _of_process(folder: Path, job: DepositJob) -> Iterator[str]:

@@ -18,26 +18,22 @@ from typing import Any, Literal
 import msgspec
 
 from harness.errors import Abstained, NothingObserved
-from harness.evidence.deposit import JUDGED, Training, digest_of, trainings, unknown
+from harness.evidence.deposit import DepositJob, Training, digest_of, trainings, unknown
 from harness.evidence.own_state import OwnState, Way
 from harness.evidence.trace import Seen
 from harness.judging.laws.protocol import Finding
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
 from harness.judging.wording import joined
-from harness.live.alone import cannot_note, check_notes, judging_alone
-from harness.live.arrangement import Arrangement, arranged
-from harness.live.composition import (
-    begins_with_all,
-    makes_variables,
-    may_be_restored,
-    own_state,
-    seen_of,
-    ways,
-)
+from harness.live.alone import judging_alone
+from harness.live.arrangement import Arrangement
+from harness.live.composition import begins_with_all, may_be_restored, own_state, seen_of, ways
 from harness.live.contributions import contributed, contributor
 from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
+from harness.live.judged_file import JudgedFile
+from harness.live.learned import LearnedScript
+from harness.live.loaded import names_of_script, unmatched
 from harness.live.own_state import are_alike, judge_own_state
 from harness.live.recomputing import RecomputedSteps
 from harness.live.repeats import repeats, shared
@@ -62,6 +58,10 @@ _OWN = (
     "each replica begins with something of its own, which one device has not; as many replicas make of it what the run "
     "has made"
 )
+_RENAMED = (
+    "the judge's script has no variable {}: this start calls its variables otherwise, such as those of a model that it "
+    "has loaded"
+)
 _APART = "what it computes is not judged, since its replicas began with different copies"
 
 
@@ -78,12 +78,8 @@ class Judge:
         self._deposit = deposit
         self._command = command
         self._timeout = timeout
-        self._file = deposit / JUDGED
-        self._noted: dict[int, tuple[str, ...]] = {}
-        self._order: dict[int, tuple[str, ...]] = {}
-        self._called: dict[int, dict[int, str]] = {}
-        self._late: set[int] = set()
-        self._ways: dict[int, Way | None] = {}
+        self._file = JudgedFile(deposit)
+        self._learned: dict[int, LearnedScript] = {}
         self._failed: dict[tuple[int, int], tuple[Literal["run", "files"], str]] = {}
 
     @contextlib.contextmanager
@@ -93,20 +89,14 @@ class Judge:
         Raises:
             UsageError: another one is at work, or nothing can be written here.
         """
-        check_notes(self._deposit)
+        self._file.check()
         with judging_alone(self._deposit):
             yield
 
     @property
     def judged(self) -> list[StepJudged]:
         """All that have been, by this judge or an earlier one; of a step that was tried again what came of it last."""
-        lines = self._file.read_bytes().splitlines() if self._file.exists() else []
-        found = {}
-        for line in lines:
-            with contextlib.suppress(msgspec.DecodeError):  # a judge was killed while it wrote it
-                each = msgspec.json.decode(line, type=StepJudged)
-                found[each.key] = each
-        return list(found.values())
+        return self._file.steps
 
     @property
     def has_begun(self) -> bool:
@@ -145,12 +135,12 @@ class Judge:
                 size = self._together(training, pending[0])
                 steps, pending = pending[:size], pending[size:]
                 for each in map(self._with_failure, self._judge(training, steps, diverged)):
-                    self._note(each)
+                    self._file.add(each)
                     yield each
             by_digests = (self._by_digests(training, diverged), self._repeated(training))
             for each in itertools.chain(self._resumed(earlier, training), *by_digests):
                 if each.key not in known:
-                    self._note(each)
+                    self._file.add(each)
                     yield each
             earlier.append(training)
 
@@ -161,7 +151,8 @@ class Judge:
     def _resumed(self, earlier: Sequence[Training], training: Training) -> Iterator[StepJudged]:
         found: list[StepFinding] = []
         if earlier:
-            with contextlib.suppress(OSError, ValueError):  # a step is gone or damaged, which is said of that
+            # Of a step that is gone or damaged that is said.
+            with contextlib.suppress(Abstained, OSError, ValueError):
                 found = resumed_apart(earlier, training)
         if found:
             yield StepJudged(training.number, 1, "inconsistent", findings=tuple(found), by_digest=True)
@@ -188,16 +179,6 @@ class Judge:
                 findings=tuple(findings) or (each.finding,),
                 by_digest=True,
             )
-
-    def _note(self, step: StepJudged) -> None:
-        try:
-            with self._file.open("ab+") as file:
-                # A judge that was killed may have left half a line.
-                file.seek(max(0, file.tell() - 1))
-                begun = file.read(1) not in (b"", b"\n")
-                file.write(b"\n" * begun + msgspec.json.encode(step) + b"\n")
-        except OSError as error:
-            raise cannot_note(self._deposit, error) from error
 
     def _together(self, training: Training, step: int) -> int:
         return _LARGE_TOGETHER if training.size(step) > _LARGE_BYTES else _TOGETHER
@@ -237,12 +218,13 @@ class Judge:
         """Judge some steps together; those by themselves with which something is wrong, and the others again."""
         if not steps:
             return
-        chosen = self._arranged(training, steps)
+        learned = self._script_of(training)
+        chosen = learned.arranged(training, steps)
         if len(chosen.places) < len(steps):
             yield from self._judge_together(training, list(chosen.places))
             yield from self._judge_together(training, [step for step in steps if step not in chosen.places])
             return
-        seen, late = list[Seen](), len(self._late)
+        seen, late = list[Seen](), learned.is_late
         began = time.monotonic()
         try:
             with single_phase(f"{_told(training, chosen)}, as one device computes"):
@@ -252,7 +234,7 @@ class Judge:
         except (Abstained, RunFailed, OSError, ValueError) as error:  # of a failure `_failure` tells
             verdict = Verdict("", training.job.header.strategy, (), abstained=str(error))
         order = [each.called for each in seen]
-        if self._learns(training, chosen, order) or len(self._late) > late:
+        if learned.learns(chosen, order) or learned.is_late != late:
             yield from self._judge_together(training, steps)
             return
         if misplaced := list(chosen.misplaced(order)):
@@ -308,7 +290,8 @@ class Judge:
         names = [name for job in training.folders.values() for name in replicas_of(job)]
         reader, states = training.readers()[0][1], dict[int, Sequence[OwnState]]()
         try:
-            every = {place: own_state(training, step) for step, place in chosen.places.items()}
+            told = self._script_of(training).names
+            every = {place: own_state(training, step, told) for step, place in chosen.places.items()}
             states |= {place: own for place, own in every.items() if own and len(names) > 1}
             by_hand = [place for step, place in chosen.places.items() if seen_of(reader, step).by_hand]
             if states:
@@ -318,39 +301,8 @@ class Judge:
             return {}, dict.fromkeys(states, _failure(error)[1])
         return {}, {}
 
-    def _arranged(self, training: Training, steps: Sequence[int]) -> Arrangement:
-        """Which of its own steps the script makes of these."""
-        reader = training.readers()[0][1]
-        functions, making = dict.fromkeys(steps, ""), set()
-        noted = self._noted.get(training.number, ())
-        for number in steps:
-            with contextlib.suppress(OSError, ValueError):  # which is said where it is judged
-                if (step := reader.step(number)) is not None:
-                    functions[number] = step.function
-                    noted = max(noted, step.order, key=len)
-                    is_first = number == 1 and training.number not in self._late
-                    making.update([number] if is_first or makes_variables(step) else [])
-        self._noted[training.number] = noted
-        order = self._order.get(training.number, noted)
-        return arranged(functions, order, _TOGETHER + 1, making, self._fillers(training, order))
-
-    def _fillers(self, training: Training, order: Sequence[str]) -> Mapping[str, int]:
-        """By function of those that the script calls a step that was left of it."""
-        known = self._called.setdefault(training.number, {})
-        steps, reader = training.steps, training.readers()[0][1]
-        if {*order} - {known[step] for step in steps if step in known}:
-            for step in steps:
-                with contextlib.suppress(OSError, ValueError):  # as above
-                    if step not in known and (found := reader.step(step)) is not None:
-                        known[step] = found.function
-        return {known[step]: step for step in reversed(steps) if step in known}
-
-    def _learns(self, training: Training, chosen: Arrangement, order: Sequence[str]) -> bool:
-        """Whether a step was not the function that it had been, and more is known of which the script calls when."""
-        if not any(chosen.misplaced(order)) or len(order) <= len(self._order.get(training.number, ())):
-            return False
-        self._order[training.number] = tuple(order)
-        return True
+    def _script_of(self, training: Training) -> LearnedScript:
+        return self._learned.setdefault(training.number, LearnedScript(_TOGETHER + 1))
 
     def _whose(self, training: Training, divergence: Divergence) -> str | None:
         """Whose fault it is that copies differ: a step that was judged since may have told, soon after it if at all."""
@@ -367,7 +319,7 @@ class Judge:
         """The replica that has contributed what it should not have, if it is one of several, or that none has."""
         ((step, place),) = chosen.places.items()
         names = [name for job in training.folders.values() for name in replicas_of(job)]
-        given = contributed([(job, seen_of(reader, step)) for job, reader in training.readers()])
+        given = contributed(self._seen(training, step))
         if not any(finding.variable in gradients for finding in findings for gradients in given.values()):
             return  # what is wrong has no gradient
 
@@ -378,14 +330,20 @@ class Judge:
         with contextlib.suppress(LockstepError):  # then nobody knows
             yield from contributor(given, should)
 
+    def _seen(self, training: Training, step: int) -> list[tuple[DepositJob, Seen]]:
+        """What each process has left of a step, as the judge's script calls it."""
+        names = self._script_of(training).names
+        return [(job, seen_of(reader, step, names)) for job, reader in training.readers()]
+
     def _steps(self, training: Training, chosen: Arrangement) -> RecomputedSteps:
-        return RecomputedSteps(training, chosen, self._script(training, len(chosen.steps)), self._timeout)
+        script, names = self._script(training, len(chosen.steps)), self._script_of(training).names
+        return RecomputedSteps(training, chosen, script, self._timeout, names)
 
     def _with_replica(
         self, training: Training, step: int, findings: Sequence[StepFinding], computed: Sequence[Seen]
     ) -> Iterator[StepFinding]:
         """Findings, of which those of copies that differ name whose are wrong."""
-        wrong = left_apart([(job, seen_of(reader, step)) for job, reader in training.readers()], *computed)
+        wrong = left_apart(self._seen(training, step), *computed)
         for each in findings:
             yield msgspec.structs.replace(each, replica=wrong) if each.law == AGREE else each
 
@@ -422,13 +380,13 @@ class Judge:
         the sum, the mean, or that of the first. Nobody knows which it is: where what is wrong depends on it, it has to
         be other than what as many replicas make of it once more, also of what another one had.
         """
-        likeliest = self._ways.get(training.number)
-        first, *others = sorted(ways(training, chosen.places), key=lambda way: way != likeliest)
+        learned = self._script_of(training)
+        first, *others = sorted(ways(training, chosen.places), key=lambda way: way != learned.way)
         steps, findings = self._steps(training, chosen), list[Sequence[Finding]]()
         for way in (first, *others) if others else ():
             verdict, seen = self._by_way(steps, way, briefly=True)
             if verdict.outcome != "inconsistent":
-                self._ways[training.number] = way
+                learned.way = way
                 return verdict, seen
             if findings and are_alike(findings[0], verdict.findings):
                 return self._by_way(steps, first)
@@ -440,10 +398,18 @@ class Judge:
 
     def _by_way(self, steps: RecomputedSteps, way: Way | None, *, briefly: bool = False) -> tuple[Verdict, list[Seen]]:
         """The same, where one device begins so; see `compose`."""
+        learned = self._script_of(steps.training)
+        steps = dataclasses.replace(steps, names=learned.names)
         verdict, reference = steps.by_one_device(way, briefly=briefly)
         (_, reader), (client, *_) = steps.training.readers()[0], reference.trace.clients
-        if steps.chosen.places.get(1) == 1 and not begins_with_all(reader, client.start):
-            self._late.add(steps.training.number)
+        if (name := next(unmatched(steps, client), None)) is not None:
+            names = {} if steps.names else names_of_script(steps, client)
+            if not names:
+                raise Abstained(_RENAMED.format(name))
+            learned.names = names
+            return self._by_way(steps, way, briefly=briefly)
+        if steps.chosen.places.get(1) == 1 and not begins_with_all(reader, client.start, steps.names):
+            learned.is_late = True
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
 

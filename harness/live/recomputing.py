@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harness.attempts import JudgedAttempt
@@ -42,12 +42,14 @@ class RecomputedSteps:
         chosen: which.
         script: that the job ran, as it is here.
         timeout: seconds for each run.
+        names: as of `compose`.
     """
 
     training: Training
     chosen: Arrangement
     script: Script
     timeout: float
+    names: Mapping[str, str]
 
     def by_one_device(self, way: Way | None, *, briefly: bool = False) -> tuple[Verdict, Reference]:
         """The verdict on them; `way` as of `compose`.
@@ -94,5 +96,5 @@ class RecomputedSteps:
             "derived", False, False, False, _SEED, self.timeout, stream=False, keep=False, tf32=job.tf32
         )
         with scratch("judged") as directory:
-            compose(self.training, self.chosen, directory, **how)
+            compose(self.training, self.chosen, directory, names=self.names, **how)
             yield JudgedAttempt(program, case, None, directory, asked, time.monotonic())

@@ -1,20 +1,30 @@
-"""Whether a training that is started again begins with what it had at the step that its own counter says."""
+"""Whether a training that is started again goes on from what it had before."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.deposit import Training
 from harness.evidence.digests import digests_of
+from harness.evidence.loaded_names import names_of_built
 from harness.evidence.saved_states import BITS, SavedState, called, saved_states, sum_of
 from harness.evidence.trace import is_statistics
+from harness.live.composition import seen_of
 from harness.live.findings import StepFinding
 
 if TYPE_CHECKING:
     import numpy as np
 
 _Held = Mapping[tuple[str, int], "np.ndarray[Any, Any]"]
+_Names = Sequence[tuple[str, int]]
+
+_LOST = "{} is started again with another state than it had after step {}"
+_LEFT_OUT = (
+    "{} is started again with what a checkpoint had after step {}, and had gone on from there with something else"
+)
+_UNCLEAR = "whether that is meant is not judged"
 
 
 def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepFinding]:
@@ -29,52 +39,138 @@ def resumed_apart(earlier: Sequence[Training], training: Training) -> list[StepF
         earlier: the same, as it was started before, in that order.
         training: as it was started then.
     """
-    begun, first = _held(training, 1), next(iter(digests_of(training.folders)), None)
-    sums = {name: sum_of(value) for name, value in begun.items() if value.itemsize in BITS}
-    for before in reversed(earlier):
-        start = _held(before, 1)
-        both = [name for name in begun if name in start]
-        counted = {int(begun[name]) - int(start[name]) for name in both if _counts(begun[name])} - {0}
-        unlike = [(each.step, _unlike(each, begun, sums)) for each in saved_states(next(iter(before.folders)))]
-        if len(counted) > 1 and (found := _nearest(unlike, start, begun)) is not None:
+    restarts = (_Restart(before, training) for before in reversed(earlier))
+    return next((found for each in restarts if (found := each.findings) is not None), [])
+
+
+def unclear(earlier: Sequence[Training], training: Training) -> list[str]:
+    """What it begins with that may be meant, in sentences; the arguments are those of `resumed_apart`."""
+    restarts = (_Restart(before, training) for before in reversed(earlier))
+    return next((said for each in restarts if (said := list(each.unclear)) or each.findings is not None), [])
+
+
+class _Restart:
+    """A training, held against an earlier start of it."""
+
+    def __init__(self, before: Training, training: Training) -> None:
+        self._before = before
+        self._start = _held(before, 1)
+        self._begun = _as_built(_held(training, 1), self._start)
+        self._first = next(iter(digests_of(training.folders)), None)
+        self._number = training.number
+
+    @cached_property
+    def findings(self) -> list[StepFinding] | None:
+        """What it has lost; None where nothing tells that it goes on from this start."""
+        start, begun, unlike = self._start, self._begun, self._unlike
+        counted = {int(begun[name]) - int(start[name]) for name in begun if name in start and _counts(begun[name])}
+        if len(counted - {0}) > 1 and (found := self._nearest) is not None:
             return found
-        if len(counted) != 1 or (done := counted.pop()) < 0:
-            continue
-        held = {step: _held(before, step) for step in before.steps if 1 < step <= done + 1}
+        if len(counted - {0}) != 1 or (done := max(counted, key=abs)) < 0:
+            return None
+        held = {step: _held(self._before, step) for step in self._before.steps if 1 < step <= done + 1}
         reset = list(_reset(held, start, begun))
         statistics = [name for name in reset if is_statistics(name[0])]
         if any(names == [] for _, names in unlike):
-            return _findings(statistics, done)
-        saved = min((names for step, names in unlike if step == done and names is not None), key=len, default=[])
+            left_out = [
+                StepFinding("state", "restarts", _LEFT_OUT.format(*each), each[0])
+                for each in self._left_out(trained=True)
+            ]
+            return [*_findings(statistics, done), *left_out]
+        saved = min((names for state, names in unlike if state.step == done and names is not None), key=len, default=[])
         # A checkpoint may count itself, in a variable that the first start had not.
-        had = _digest(before, done + 1) if set(start) == set(begun) else None
-        if had is not None and first is not None and first[0].begin:
-            if had == first[0].begin[0]:
+        had = _digest(self._before, done + 1) if set(start) == set(begun) else None
+        if had is not None and self._first is not None and self._first[0].begin:
+            if had == self._first[0].begin[0]:
                 return _findings(statistics, done)
-            named = saved or _differing(_held(before, done + 1), begun) or reset
+            named = saved or _differing(_held(self._before, done + 1), begun) or reset
             return _findings([*named, *statistics], done) or [_finding("the training", done)]
         # What a program sets before it goes on is a number, such as its rate.
         lost = [name for name in saved if begun[name].shape]
         if any(_counts(start[name]) and _counts_steps(name, held, start) for name in reset):
             lost += reset
-        if lost or statistics:
-            return _findings([*lost, *statistics], done)
-    return []
+        return _findings([*lost, *statistics], done) if lost or statistics else None
 
+    @property
+    def unclear(self) -> Iterator[str]:
+        """What may be meant of what it begins with, in sentences."""
+        now, then = f"start {self._number + 1}", f"start {self._before.number + 1}"
+        for variable, step in self._left_out(trained=False):
+            had = f"{now} begins with {variable} as a checkpoint had it after step {step}"
+            yield f"{had}, and {then} went on from there with something else: {_UNCLEAR}"
+        for step, names in self._nearly:
+            for name in names:
+                had = f"{now} begins with {name[0]} = {self._begun[name]:g} as {then} did"
+                yield f"{had}, and a checkpoint had something else after step {step}: {_UNCLEAR}"
 
-def _nearest(
-    unlike: Sequence[tuple[int, list[tuple[str, int]] | None]], start: _Held, begun: _Held
-) -> list[StepFinding] | None:
-    """What differs from the checkpoint that is most like it; None if nothing that had changed is as there."""
-    known = [(len(names), step, names) for step, names in unlike if names is not None]
-    if not known:
-        return None
-    _, step, names = min(known)
-    arrays = [name for name in begun if begun[name].shape]
-    taken = (name for name in arrays if name not in names and name in start and not _alike(begun[name], start[name]))
-    if next(taken, None) is None:
-        return None
-    return _findings([name for name in arrays if name in names], step)
+    @property
+    def _nearly(self) -> Iterator[tuple[int, _Names]]:
+        """The checkpoint that had all that it begins with but numbers, such as a rate, that are as at first."""
+        for state, names in self._unlike:
+            numbers = [name for name in names or () if self._is_number(name) and name in self._start]
+            if numbers and len(numbers) == len(names or ()) and all(map(self._is_as_at_first, numbers)):
+                yield state.step, numbers
+
+    def _is_number(self, name: tuple[str, int]) -> bool:
+        value = self._begun[name]
+        return value.dtype.kind == "f" and not value.shape and float(value) % 1 != 0
+
+    def _is_as_at_first(self, name: tuple[str, int]) -> bool:
+        return _alike(self._begun[name], self._start.get(name))
+
+    def _left_out(self, *, trained: bool) -> Iterator[tuple[str, int]]:
+        """What has the value that it was saved with, though the start before then went on with another one.
+
+        With which one is known if it has made another step; else it is what it has changed after each checkpoint.
+
+        Args:
+            trained: whether variables that have gradients are looked for, or others.
+        """
+        saved = [state for state, names in self._unlike if names == []][-1:]
+        for state in saved:
+            every = [each.unlike(self._went_on[each.step]) for each, _ in self._unlike if each.step in self._went_on]
+            own = [state.unlike(self._went_on[state.step])] if state.step in self._went_on else every
+            changed = set.intersection(*own) if own else set[str]()
+            known = (name for name, number in self._begun if called(name, number) in changed)
+            yield from ((name, state.step) for name in known if (name in self._trained) == trained)
+
+    @cached_property
+    def _trained(self) -> set[str]:
+        reader, steps = self._before.readers()[0][1], self._before.steps[:1]
+        return {each.name for step in steps for each in seen_of(reader, step).gradients}
+
+    @cached_property
+    def _states(self) -> list[SavedState]:
+        return list(saved_states(next(iter(self._before.folders))))
+
+    @cached_property
+    def _went_on(self) -> dict[int, SavedState]:
+        return {each.step: each for each in self._states if each.goes_on}
+
+    @cached_property
+    def _unlike(self) -> list[tuple[SavedState, list[tuple[str, int]] | None]]:
+        """What each checkpoint had otherwise; None if no array is known that both have."""
+        sums = {name: sum_of(value) for name, value in self._begun.items() if value.itemsize in BITS}
+        found: list[tuple[SavedState, list[tuple[str, int]] | None]] = []
+        for state in self._states:
+            known = {name: each for name, each in sums.items() if called(*name) in state.sums}
+            if not state.goes_on:
+                unlike = [name for name, each in known.items() if each != state.sums[called(*name)]]
+                found.append((state, unlike if any(self._begun[name].shape for name in known) else None))
+        return found
+
+    @property
+    def _nearest(self) -> list[StepFinding] | None:
+        """What differs from the checkpoint that is most like it; None if nothing that had changed is as there."""
+        known = [(len(names), state.step, names) for state, names in self._unlike if names is not None]
+        if not known:
+            return None
+        _, step, names = min(known)
+        arrays = [name for name in self._begun if self._begun[name].shape]
+        taken = (name for name in arrays if name not in names and name in self._start)
+        if all(map(self._is_as_at_first, taken)):
+            return None
+        return _findings([name for name in arrays if name in names], step)
 
 
 def _reset(held: Mapping[int, _Held], start: _Held, begun: _Held) -> Iterator[tuple[str, int]]:
@@ -93,21 +189,11 @@ def _counts_steps(name: tuple[str, int], held: Mapping[int, _Held], start: _Held
     return all(count == step - 1 for step, count in counted.items())
 
 
-def _unlike(saved: SavedState, begun: _Held, sums: Mapping[tuple[str, int], int]) -> list[tuple[str, int]] | None:
-    """What a checkpoint had otherwise; None if nothing is known that both have.
-
-    A model that is loaded calls its variables otherwise than one that is built. Then they are known by their values.
-    """
-    known = {name: saved.sums[called(*name)] for name in sums if called(*name) in saved.sums}
-    unlike = [name for name, each in known.items() if each != sums[name]]
-    if not any(begun[name].shape for name in known):
-        renamed = [name for name in sums if begun[name].shape and not is_statistics(name[0])]
-        values = {*saved.sums.values()}
-        lost = [name for name in renamed if sums[name] not in values]
-        if len(lost) == len(renamed):  # it is another model, or was restored from elsewhere
-            return None
-        unlike += lost
-    return unlike if known else None
+def _as_built(loaded: _Held, built: _Held) -> _Held:
+    """What a model that is loaded holds, under the names of one that is built."""
+    forms = ([(name, (value.dtype, value.shape)) for (name, _), value in each.items()] for each in (loaded, built))
+    names = names_of_built(*forms)
+    return {(names.get(name, name), number): value for (name, number), value in loaded.items()}
 
 
 def _alike(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any] | None) -> bool:
@@ -153,5 +239,4 @@ def _findings(names: Iterable[tuple[str, int]], done: int) -> list[StepFinding]:
 
 
 def _finding(what: str, done: int, variable: str | None = None) -> StepFinding:
-    text = f"{what} is started again with another state than it had after step {done}"
-    return StepFinding("state", "restarts", text, variable)
+    return StepFinding("state", "restarts", _LOST.format(what, done), variable)

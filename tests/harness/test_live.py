@@ -446,8 +446,8 @@ def test_half_a_line_of_a_judge_that_was_killed_is_none(tmp_path: Path) -> None:
     (tmp_path / JUDGED).write_bytes(whole + b"\n" + whole[:20])
     judge = Judge(tmp_path)
     assert [each.step for each in judge.judged] == [3]
-    judge._note(StepJudged(0, 6, "consistent", 0.5))
-    judge._note(StepJudged(0, 9, "consistent", 0.5))
+    judge._file.add(StepJudged(0, 6, "consistent", 0.5))
+    judge._file.add(StepJudged(0, 9, "consistent", 0.5))
     assert [each.step for each in judge.judged] == [3, 6, 9]
 
 

@@ -21,6 +21,7 @@ from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Header
 from harness.live import Judge, StepFinding, StepJudged
 from harness.live.alone import judging_alone
+from harness.live.judged_file import JudgedFile
 from simulator import RunFailed, RunResult, TaskError, TaskResult, UsageError
 from tests.harness._called import lockstep, usage_error
 
@@ -71,7 +72,7 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     def found(*steps: StepJudged) -> None:
         def judge(self: Judge) -> Iterator[StepJudged]:
             for step in steps:
-                self._note(step)
+                self._file.add(step)
                 yield step
 
         monkeypatch.setattr(Judge, "judge", judge)
@@ -267,7 +268,7 @@ def test_a_directory_that_cannot_be_written_is_a_usage_error(
     def full(**_: object) -> None:
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("harness.live.alone.tempfile.TemporaryFile", full)
+    monkeypatch.setattr("harness.live.judged_file.tempfile.TemporaryFile", full)
     said = usage_error("judge", tmp_path)
     assert said.startswith(f"{tmp_path / JUDGED} cannot be written: Read-only file system; free space there, copy")
     assert "TMPDIR" not in said
@@ -277,7 +278,7 @@ def test_a_directory_that_cannot_be_written_is_a_usage_error(
 def test_a_line_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
     """As of a disk that is full by then."""
     with pytest.raises(UsageError, match=r"judged\.jsonl cannot be written: No such file"):
-        Judge(tmp_path / "gone")._note(StepJudged(0, 1, "consistent"))
+        JudgedFile(tmp_path / "gone").add(StepJudged(0, 1, "consistent"))
 
 
 # ---------------------------------------------------------------------- --on-finding
@@ -367,6 +368,17 @@ def test_the_summary_counts_what_digests_tell(tmp_path: Path) -> None:
     _noted(tmp_path, StepJudged(0, 3, "consistent", 0.5), wrong)
     summary = lockstep("judge", tmp_path, code=1).stdout.splitlines()[-1]
     assert summary == "1 steps: 1 consistent, 0 inconsistent, 0 not judged; 1 finding between them; worst ratio 0.5"
+
+
+@pytest.mark.parametrize(("lost", "lines"), [(3, 3), (4, 4), (12, 4)])
+def test_many_findings_between_steps_are_few_lines(tmp_path: Path, lost: int, lines: int) -> None:
+    """A restart may lose each slot of an optimizer."""
+    findings = tuple(StepFinding("state", "restarts", f"slot {number} is lost") for number in range(lost))
+    _noted(tmp_path, StepJudged(1, 1, "inconsistent", findings=findings, by_digest=True))
+    *said, summary = lockstep("judge", tmp_path, code=1).stdout.splitlines()
+    assert len(said) == lines
+    assert ("and 9 more such findings" in said[-1]) == (lost == 12)
+    assert f"{lost} findings between them" in summary
 
 
 def test_scalars_that_are_asked_for_later_have_earlier_steps(tmp_path: Path) -> None:

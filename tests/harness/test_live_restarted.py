@@ -62,7 +62,11 @@ for number, x in enumerate(strategy.experimental_distribute_dataset(data), begun
     time.sleep(0.05)  # so that digests after steps are affordable
     done.assign_add(1)
     if number in (4, 8):
+        trained = w.numpy()
+        if "swapped" in sys.argv:
+            w.assign(seen)
         checkpoint.save("saved/it")
+        w.assign(trained)
     if number == (8 if "stops" in sys.argv else 10):
         break
 assert "fails" not in sys.argv or begun < 8
@@ -79,6 +83,7 @@ assert "fails" not in sys.argv or begun < 8
         ("stops unsaved", "seen"),
         ("unsaved", "seen"),
         ("statistics", "moving_mean"),
+        ("stops swapped", "w"),
     ],
 )
 def test_a_restart_begins_with_what_a_checkpoint_has(how: str, lost: str | None, here: Path) -> None:

@@ -7,16 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
-from harness.evidence.deposit import DepositJob, opened, trainings
+from harness.evidence.deposit import DepositJob, Training, opened, trainings
 from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.saved_states import SavedState, called, leave, sum_of
 from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
-from harness.evidence.trace import Array, Header, Seen, SeenVariable
+from harness.evidence.trace import Array, Header, Seen, SeenVariable, Value
 from harness.live.contributions import outlier
-from harness.live.restarts import resumed_apart
+from harness.live.restarts import resumed_apart, unclear
 from harness.live.state import Divergence, begun_apart, begun_with_nan, divergences, left_apart
 
 
@@ -118,7 +119,9 @@ def _start(
             HeldVariable(name, 0, "copies", (writer.put(value),), is_local=name == "own")
             for name, value in values.items()
         )
-        writer.publish(StepEvidence(index, held))
+        gradients = tuple(Value(name, (Array.of(np.array(begun[name])),)) for name in ("w",) if name in begun)
+        seen = msgspec.msgpack.encode(Seen(index, 0.0, gradients=gradients))
+        writer.publish(StepEvidence(index, held, seen=seen))
         writer.close()
 
 
@@ -199,8 +202,9 @@ def test_what_a_restart_has_lost(tmp_path: Path, done: int, mean: float, digest:
         ({"more": 9, "w": [7.0, 7.0], "mean": [7.0, 7.0]}, []),  # from elsewhere
         ({"done": 0, "mean": [0.0, 0.0]}, []),  # begun anew
         ({"w": None, "mean": None, "model/w": [4.0, 4.0], "model/mean": [4.0, 4.0]}, []),  # loaded
-        ({"w": None, "mean": None, "model/w": [4.1, 4.1], "model/mean": [4.0, 4.0]}, ["model/w"]),
-        ({"w": None, "mean": None, "model/w": [4.1, 4.1], "model/mean": [4.2, 4.0]}, []),  # from elsewhere
+        ({"w": None, "mean": None, "model/w": [4.1, 4.1], "model/mean": [4.0, 4.0]}, ["w"]),
+        ({"w": None, "mean": None, "model/w": [4.1, 4.1], "model/mean": [4.2, 4.0]}, ["w", "mean"]),
+        ({"w": None, "mean": None, "other": [4.1, 4.1], "mine": [4.2, 4.0]}, []),  # nobody knows which is which
     ],
 )
 def test_a_restart_begins_with_what_a_checkpoint_had(tmp_path: Path, begun: dict[str, Any], lost: list[str]) -> None:
@@ -231,3 +235,73 @@ def test_what_a_checkpoint_had_need_not_be_what_the_next_step_began_with(
     sums = {called(name, 0): sum_of(np.array(value)) for name, value in (("done", 4), ("mean", [4.0, 4.0]))}
     leave(next(iter(before.folders)), SavedState(4, sums))
     assert [each.variable for each in resumed_apart([before], again)] == lost
+
+
+def _saved(training: Training, *states: tuple[int, dict[str, Any], bool]) -> None:
+    for step, held, goes_on in states:
+        sums = {called(name, 0): sum_of(np.array(value)) for name, value in held.items()}
+        leave(next(iter(training.folders)), SavedState(step, sums, goes_on))
+
+
+@pytest.mark.parametrize(
+    ("saved", "went_on", "variable", "told"),
+    [
+        ({"w": [2.0]}, {"w": [4.0]}, "w", ["w is started again with another state than it had after step 4"]),
+        ({"w": [4.0]}, {"w": [4.5]}, "w", ["w is started again with what a checkpoint had after step 4"]),
+        (
+            {"w": [4.0], "rate": 0.1},
+            {"rate": 0.05},
+            "rate",
+            ["start 2 begins with rate as a checkpoint had it after step 4"],
+        ),
+        ({"w": [4.0]}, {}, "w", []),
+    ],
+)
+def test_what_the_first_start_changed_after_a_checkpoint(
+    tmp_path: Path, saved: dict[str, Any], went_on: dict[str, Any], variable: str, told: list[str]
+) -> None:
+    """A training that is never interrupted goes on with that: of a rate it is said, and of a weight it is wrong."""
+    first = {"done": 0, "rate": 0.2, "w": [1.0]}
+    state = first | {"done": 4, "rate": 0.1} | saved
+    _start(tmp_path, first, (1, 1), (2, 2))
+    _start(tmp_path, first | {"done": 4, "rate": 0.1, "w": [4.0]}, (9, 9))
+    before, again = trainings(tmp_path)
+    _saved(before, (4, state, False), (4, state | went_on, True))
+    found = [*(each.text for each in resumed_apart([before], again)), *unclear([before], again)]
+    assert [text.partition(", and")[0] for text in found if variable in text] == told
+
+
+def test_after_the_last_checkpoint_it_would_have_changed_what_it_did_after_others(tmp_path: Path) -> None:
+    """It ended there. What only some of them were followed by is not known of this one."""
+    first = {"done": 0, "w": [1.0], "v": [1.0]}
+    _start(tmp_path, first, (1, 1))
+    _start(tmp_path, {"done": 6, "w": [6.0], "v": [6.0]}, (9, 9))
+    before, again = trainings(tmp_path)
+    for step in (2, 4, 6):
+        _saved(before, (step, {"done": step, "w": [float(step)], "v": [float(step)]}, False))
+        if step < 6:
+            _saved(before, (step, {"done": step, "w": [step + 0.5], "v": [step + 0.5 * (step == 2)]}, True))
+    assert [each.variable for each in resumed_apart([before], again)] == ["w"]
+    assert unclear([before], again) == []
+
+
+@pytest.mark.parametrize(
+    ("begun", "says"),
+    [
+        ({"rate": 0.2}, True),
+        ({"rate": 0.1}, False),
+        ({"rate": 0.05}, False),  # which it sets before it goes on
+        ({"rate": 0.2, "w": 7.0}, False),  # from elsewhere
+        ({"count": 0.0}, False),  # as of each epoch
+    ],
+)
+def test_a_number_that_is_as_at_first_may_be_lost(tmp_path: Path, begun: dict[str, Any], says: bool) -> None:
+    """Such as a rate that no checkpoint has."""
+    first = {"done": 0, "rate": 0.2, "count": 0.0, "w": [1.0, 1.0]}
+    state = {"done": 4, "rate": 0.1, "count": 3.0, "w": [4.0, 4.0]}
+    _start(tmp_path, first, (1, 1))
+    _start(tmp_path, state | begun, (9, 9))
+    before, again = trainings(tmp_path)
+    _saved(before, (4, state, False))
+    told = "start 2 begins with rate = 0.2 as start 1 did, and a checkpoint had something else after step 4"
+    assert [text.partition(":")[0] for text in unclear([before], again)] == [told] * says

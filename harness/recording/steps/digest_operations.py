@@ -67,7 +67,7 @@ class DigestOperations:
         found = {}
         for (name, number), known in zip(self._names, self._known, strict=True):
             variable = known()
-            if variable is not None and _agrees(name, variable):
+            if variable is not None and _is_saved(variable):
                 with contextlib.suppress(tf.errors.FailedPreconditionError, tf.errors.NotFoundError):
                     found[called(name, number)] = _sum(copies_of(variable)[0].read_value())
         return {name: int(each) for name, each in found.items()}
@@ -75,12 +75,16 @@ class DigestOperations:
 
 def _agrees(name: str, variable: Any) -> bool:
     """Whether copies have to: not those of statistics, which Keras 3 has of each replica's own batches."""
+    return _is_saved(variable) and not is_statistics(name)
+
+
+def _is_saved(variable: Any) -> bool:
+    """Whether a checkpoint has its first copy, and a number can be made of that."""
     import tensorflow as tf
 
     spread = isinstance(variable, tf.distribute.DistributedValues)
     sized = variable.dtype.base_dtype.size in BITS
-    synchronized = variable.synchronization != tf.VariableSynchronization.ON_READ and not is_statistics(name)
-    return spread and sized and synchronized
+    return spread and sized and variable.synchronization != tf.VariableSynchronization.ON_READ
 
 
 def _digesting(devices: Sequence[Sequence[Any]]) -> Callable[[], Sequence[Any]]:

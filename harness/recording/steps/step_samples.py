@@ -80,13 +80,14 @@ class SampleWriter(RunEvidenceWriter):
         self._called = self._began = _Call()
         self._arrays: list[tuple[int, Stored]] = []
         self._order: list[str] = []
-        self._is_due = self._is_wanted = False
+        self._is_due = self._is_wanted = self._has_saved = False
         self._latest: dict[str, int] = {}
         self._digests = DigestOperations()
         self._digested: DigestWriter | None = None
         self._given: DigestWriter | None = None
         self._begun: Sequence[Any] = ()
         self._left: Sequence[Any] = ()
+        self._after_save: dict[str, int] = {}
         self._at = 0.0
         self._took: deque[float] = deque(maxlen=_LATELY)
         self._lasted: deque[float] = deque(maxlen=_LATELY)
@@ -122,6 +123,7 @@ class SampleWriter(RunEvidenceWriter):
         number = self._index + 1
         wanted, is_busy = self.wants(number), self._loose.is_busy
         self._is_due = wanted
+        self._after_save = self._sums() if self._has_saved else {}
         if wanted and is_busy and number % self._every == 0:
             self._note("steps are left out while the one before is still being written")
         wanted = self._is_wanted = wanted and not is_busy
@@ -153,6 +155,9 @@ class SampleWriter(RunEvidenceWriter):
         if not (how.done and how.trained):
             self._pending, self._index, self._begun = False, self._index - 1, ()
             return
+        if self._after_save:
+            self._leave(SavedState(self._index - 1, self._after_save, goes_on=True))
+            self._has_saved = False
         if self._is_due:  # whoever is busy: all tasks leave the same steps
             self._latest[self.function] = self._index
         if len(self._order) < _FIRST_STEPS:
@@ -162,13 +167,23 @@ class SampleWriter(RunEvidenceWriter):
 
     def saves(self) -> None:
         """Note what a checkpoint is about to have."""
-        if self._loose.folder is None or not self._index:
-            return
+        if self._index and (sums := self._sums()):
+            self._leave(SavedState(self._index, sums))
+            self._has_saved = True
+
+    def _sums(self) -> dict[str, int]:
         try:
-            if sums := self._digests.sums():
-                leave(self._loose.folder, SavedState(self._index, sums))
+            return {} if self._loose.folder is None else self._digests.sums()
         except Exception as error:  # noqa: BLE001 - a training does not fail because it is watched
             self._note(f"what a checkpoint has could not be noted: {type(error).__name__}: {error}")
+            return {}
+
+    def _leave(self, state: SavedState) -> None:
+        try:
+            if self._loose.folder is not None:
+                leave(self._loose.folder, state)
+        except OSError as error:
+            self._note(f"what a checkpoint has could not be noted: {error.strerror}")
 
     def _digest(self) -> None:
         """Write the digests of the step before, which have been computed by now."""
