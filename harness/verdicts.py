@@ -31,6 +31,7 @@ from harness.judging.per_replica import (
 )
 from harness.judging.repeated_draws import repeated_draws
 from harness.judging.trained_copies import trained_copies_agree
+from harness.judging.uncompared import trained_uncompared
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -126,7 +127,10 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
                 return without_judgement(verdict, why), reference
     if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, OUTSIDE), reference
-    return _by_more_runs(attempt, verdict, reference, tasks), reference
+    verdict = _by_more_runs(attempt, verdict, reference, tasks)
+    says_all = verdict.outcome != "consistent" or not reference.follows or attempt.changes is not None
+    why = None if says_all else trained_uncompared(attempt.first, reference.trace)
+    return (verdict if why is None else without_judgement(verdict, why)), reference
 
 
 def _by_more_runs(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
@@ -143,7 +147,12 @@ def _by_more_runs(attempt: JudgedAttempt, verdict: Verdict, reference: Reference
 def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
     """A verdict that is inconsistent, or says nothing of some steps, where replicas may have something of their own."""
     trace, evidence = reference.trace, attempt.evidence
-    if why := made_for_each(verdict, attempt.first, trace, evidence) or drawn_by_each(verdict, trace, evidence):
+    renamed = trained_uncompared(attempt.first, trace, as_many=True)
+    if (
+        why := renamed
+        or made_for_each(verdict, attempt.first, trace, evidence)
+        or drawn_by_each(verdict, trace, evidence)
+    ):
         return without_judgement(verdict, why)
     if names := trained_from(verdict, attempt.evidence):
         verdict = with_own_state(verdict, names)

@@ -79,3 +79,17 @@ def test_what_each_device_keeps_for_itself_accuses_nobody(verified: Verified) ->
     verdict = verified(_ACCUMULATING, "mirrored-2", explain=False)
     assert verdict.outcome == "abstained", str(verdict)
     assert "the program makes variables for each replica" in str(verdict.abstained)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_weight_that_is_called_otherwise_each_time_is_not_judged(wrong: bool, verified: Verified) -> None:
+    """Nothing is set to what it holds in the run, and nothing is compared with it."""
+    named = _SCRIPT.replace("import numpy", "import os\nimport numpy", 1).replace(
+        'astype("float32")) for', 'astype("float32"), name=f"w{os.getpid()}") for'
+    )
+    told = verified(
+        named.replace("global_batch_size=8", "global_batch_size=4") if wrong else named, "mirrored-2", explain=False
+    )
+    assert told.outcome == "abstained", str(told)
+    assert "gets gradients, and one device has no variable of that name" in str(told.abstained)
