@@ -50,9 +50,12 @@ def test_each_kind_is_planted_on_both_replicas() -> None:
     every = cases()
     assert every == cases()
     planted = [case for case in every if case.kind != "healthy"]
-    assert (len(planted), len(every)) == (60, 120)
+    of_three = [case for case in planted if case.replicas == 3]
+    assert (len(planted), len(of_three), len(every)) == (78, 18, 138)
     assert {case.kind for case in planted} == set(KINDS)
-    assert {case.replica for case in planted} == {0, 1}
+    assert {case.replica for case in planted if case.replicas == 2} == {0, 1}
+    assert {case.replica for case in of_three} == {0, 1, 2}
+    assert {case.kind for case in of_three} == {"weight", "reduction"}
     assert all(case.step < case.steps for case in planted)
 
 
@@ -61,4 +64,5 @@ def test_the_table_counts_runs() -> None:
     results = [judged_as(_case(kind, 20), [_line(20)], (1.0, 1.0)) for kind in ("gradient", "healthy")]
     lines = table(results).splitlines()
     assert "| a bit of a gradient, in a judged step | 1 | 1 | 1 | 1 |" in lines
+    assert "| a bit of a weight, after a step, of 3 replicas | 0 | 0 | 0 | 0 |" in lines
     assert lines[-1] == "| nothing, in 1,000 steps | 1 | 1 |  |  |"

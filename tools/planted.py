@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))  # from a checkout that has not been installed
 
 from tools.pages import DOCS, fill  # noqa: E402
-from tools.planting.cases import KINDS, cases  # noqa: E402
+from tools.planting.cases import KINDS, OF_COPIES, cases  # noqa: E402
 from tools.planting.running import Result, result_of  # noqa: E402
 from tools.running import json_file, named, only, saved, to_page, track  # noqa: E402
 
@@ -64,11 +64,13 @@ def _said(result: Result) -> str:
 def table(results: list[Result]) -> str:
     """What was found, by kind."""
     lines = ["| planted | runs | found | step right | replica right |", "|---|---|---|---|---|"]
-    for kind in (*KINDS, "healthy"):
-        of = [each for each in results if each.kind == kind]
+    rows = [*((kind, 2) for kind in KINDS), *((kind, 3) for kind in OF_COPIES), ("healthy", 2)]
+    for kind, replicas in rows:
+        of = [each for each in results if (each.kind, each.replicas) == (kind, replicas)]
         counts = [sum(each.found and getattr(each, which) for each in of) for which in ("found", "step", "replica")]
         shown = [str(counts[0]), "", ""] if kind == "healthy" else list(map(str, counts))
-        lines.append(f"| {' | '.join((_WHAT[kind], str(len(of)), *shown))} |")
+        what = _WHAT[kind] if replicas == 2 else f"{_WHAT[kind]}, of {replicas} replicas"
+        lines.append(f"| {' | '.join((what, str(len(of)), *shown))} |")
     return "\n".join(lines)
 
 

@@ -8,6 +8,8 @@ import msgspec
 
 EVERY = 10
 KINDS = ("weight", "gradient", "reduction", "file", "rate", "shard", "statistics")
+OF_COPIES = ("weight", "reduction")
+"""Those of which copies tell: of two the one or the other, and of three one."""
 _PLANTED, _HEALTHY = 60, 60
 _STEPS, _LONG, _RARELY = 50, 1000, 100
 _ROWS, _FEW_ROWS = 2048, 64
@@ -27,6 +29,7 @@ class Case(msgspec.Struct, frozen=True):
         steps: of the training.
         rows: of a batch.
         every: steps of such numbers leave evidence.
+        replicas: of the training.
     """
 
     name: str
@@ -39,6 +42,7 @@ class Case(msgspec.Struct, frozen=True):
     steps: int
     rows: int
     every: int
+    replicas: int = 2
 
     @property
     def who(self) -> str:
@@ -57,8 +61,10 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def cases() -> list[Case]:
-    """All of them: what is planted in turns, and healthy trainings."""
-    return [*map(_planted, range(_PLANTED)), *map(_healthy, range(_HEALTHY))]
+    """All of them: what is planted in turns, what of that three copies tell, and healthy trainings."""
+    planted = [*map(_planted, range(_PLANTED))]
+    of_three = (case for case in planted if case.kind in OF_COPIES)
+    return [*planted, *map(_of_three, of_three), *map(_healthy, range(_HEALTHY))]
 
 
 def _planted(number: int) -> Case:
@@ -73,6 +79,10 @@ def _planted(number: int) -> Case:
     strategy = drawn.choice(("mirrored", "mirrored", "multi_worker"))
     element = drawn.randrange(1 << 12)
     return Case(f"{kind}-{number}", kind, strategy, step, drawn.randrange(2), bit, element, _STEPS, _ROWS, EVERY)
+
+
+def _of_three(case: Case) -> Case:
+    return msgspec.structs.replace(case, name=f"{case.name}-of-3", replica=case.element % 3, replicas=3)
 
 
 def _healthy(number: int) -> Case:

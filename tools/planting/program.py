@@ -11,12 +11,13 @@ import sys
 
 import tensorflow as tf
 
-KIND, STEPS, ROWS, SAVE = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+KIND, REPLICAS, STEPS, ROWS, SAVE = sys.argv[1], *map(int, sys.argv[2:5]), sys.argv[5:]
 PLANTED = json.loads(os.environ.get("PLANTED", "{}"))
 WIDE, RATE, SHARDS = 64, 0.01, 8
 
 multi = KIND == "multi_worker"
-strategy = tf.distribute.MultiWorkerMirroredStrategy() if multi else tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+devices = [f"CPU:{number}" for number in range(REPLICAS)]
+strategy = tf.distribute.MultiWorkerMirroredStrategy() if multi else tf.distribute.MirroredStrategy(devices)
 x = tf.random.stateless_normal([SHARDS * ROWS, WIDE], seed=[1, 2])
 y = tf.reduce_mean(x, axis=1, keepdims=True)
 data = tf.data.Dataset.from_tensor_slices((x, y)).batch(ROWS).repeat()

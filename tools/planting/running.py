@@ -33,6 +33,7 @@ class Result(msgspec.Struct, frozen=True):
         said: each finding.
         judged: steps that were.
         seconds: of the training and of its judge.
+        replicas: of the training.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Result(msgspec.Struct, frozen=True):
     said: tuple[str, ...]
     judged: int
     seconds: tuple[float, float]
+    replicas: int = 2
 
 
 def result_of(case: Case) -> Result:
@@ -68,10 +70,11 @@ def result_of(case: Case) -> Result:
 
 
 def _train(case: Case, place: str, steps: int, environ: Mapping[str, str], *more: str) -> None:
-    cluster = ["--worker", "2"] if case.strategy == "multi_worker" else ["--devices", "cpu:2"]
+    count = str(case.replicas)
+    cluster = ["--worker", count] if case.strategy == "multi_worker" else ["--devices", f"cpu:{count}"]
     faults = [] if case.fault is None else ["--fault", case.fault]
     told = ["--every", str(case.every), "--out", "left", "--quiet", *faults]
-    program = ["--", "python", str(_PROGRAM), case.strategy, str(steps), str(case.rows), *more]
+    program = ["--", "python", str(_PROGRAM), case.strategy, count, str(steps), str(case.rows), *more]
     _lockstep(place, ["watch", *cluster, *told, *program], environ)
 
 
@@ -108,13 +111,14 @@ def judged_as(case: Case, steps: Sequence[dict[str, Any]], seconds: tuple[float,
         told = [step for step in steps if step["outcome"] == "abstained"]
         said += [f"{step['step']}: {step['why']}" for step in told]
         right = not findings and [step["step"] for step in told] == [case.step]
-        return Result(case.name, case.kind, bool(told), right, right, tuple(said), len(steps), seconds)
+        return Result(case.name, case.kind, bool(told), right, right, tuple(said), len(steps), seconds, case.replicas)
     named = {each["replica"] for _, each in findings if each.get("replica") is not None}
     expected = {case.who} if case.fault is not None else set[str]()
     first = min(((step["training"], step["step"]) for step, _ in findings), default=None)
     count = sum(not step.get("by_digest", False) for step in steps)
     right = first in _due(case)
-    return Result(case.name, case.kind, bool(findings), right, named == expected, tuple(said), count, seconds)
+    is_named = named == expected
+    return Result(case.name, case.kind, bool(findings), right, is_named, tuple(said), count, seconds, case.replicas)
 
 
 def _due(case: Case) -> list[tuple[int, int] | None]:
