@@ -30,8 +30,7 @@ from harness.judging.per_replica import (
     with_own_state,
 )
 from harness.judging.repeated_draws import repeated_draws
-from harness.judging.trained_copies import trained_copies_agree
-from harness.judging.uncompared import trained_uncompared
+from harness.judging.trained_variables import trained_copies_agree, trained_uncompared
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
 from harness.phases import phase

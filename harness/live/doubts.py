@@ -10,7 +10,6 @@ from harness.errors import Abstained
 from harness.evidence.deposit import DepositJob, Training, has_ended, trainings, unknown
 from harness.evidence.digests import EXAMPLES, VARIABLES, damaged_from
 from harness.evidence.steps import loose_steps
-from harness.live.given_numbers import changed_numbers
 from harness.live.restarts import unclear
 
 _TELL = {
@@ -27,7 +26,7 @@ def doubts_of(deposit: Path) -> Iterator[str]:
     for training in trainings(deposit):
         for folder, job in training.folders.items():
             yield from _of_process(folder, job)
-        yield from changed_numbers(training)
+        yield from _changed_numbers(training)
         with contextlib.suppress(Abstained, OSError, ValueError):  # a step is gone or damaged, which is said of that
             yield from unclear(earlier, training)
         earlier.append(training)
@@ -47,3 +46,25 @@ def _of_process(folder: Path, job: DepositJob) -> Iterator[str]:
                 yield f"{folder / of} is damaged, or an earlier Lockstep has left it: it is not judged {what}"
             elif step is not None:
                 yield f"{folder / of} is damaged from step {step} on: from there it is not judged {what}"
+
+
+def _changed_numbers(training: Training) -> Iterator[str]:
+    """A sentence for each argument, such as a rate, that is another number in a later step: the judge has the run's."""
+    if not training.steps:
+        return
+    reader, first = training.readers()[0][1], dict[tuple[str, int], tuple[int, float]]()
+    told = set[tuple[str, int]]()
+    for step in training.steps:
+        try:
+            evidence = reader.step(step)
+        except (OSError, ValueError):  # which is said where it is judged
+            continue
+        if evidence is None:  # room has ended for it
+            continue
+        for place, number in evidence.numbers:
+            key = evidence.function, place
+            before, was = first.setdefault(key, (step, number))
+            if number != was and key not in told:
+                told.add(key)
+                given = f"{was:g} in step {before} and {number:g} in step {step} as value {place + 1} of its arguments"
+                yield f"{evidence.function} is given {given}; whether that is meant is not judged"

@@ -25,7 +25,6 @@ from harness.judging.laws.protocol import Finding
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
 from harness.judging.wording import joined
-from harness.live.alone import judging_alone
 from harness.live.arrangement import Arrangement
 from harness.live.composition import begins_with_all, may_be_restored, own_state, seen_of, ways
 from harness.live.contributions import contributed, contributor
@@ -89,8 +88,7 @@ class Judge:
         Raises:
             UsageError: another one is at work, or nothing can be written here.
         """
-        self._file.check()
-        with judging_alone(self._deposit):
+        with self._file.alone():
             yield
 
     @property

@@ -1,17 +1,21 @@
-"""The file of a deposit in which each step that was judged is a line."""
+"""The file of a deposit in which each step that was judged is a line, and one judge at a time writes."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
+from filelock import FileLock, SoftFileLock, Timeout
 
 from harness.evidence.deposit import JUDGED
 from harness.live.findings import StepJudged
 from simulator import UsageError
 
+_LOCK = "judge.lock"
 _PROBE_BYTES = 4096
 
 
@@ -47,7 +51,35 @@ class JudgedFile:
         except OSError as error:
             raise self._unwritable(error) from error
 
-    def check(self) -> None:
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Within this context no other judge begins here; the system ends the lock of a process that it ends.
+
+        Raises:
+            UsageError: another one is at work here, or nothing could be added.
+        """
+        self._check()
+        place = self._path.parent
+        lock = FileLock(place / _LOCK)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that the file itself is the lock where the file system has no others
+                lock.acquire(blocking=False)
+        except Timeout as held:
+            if not isinstance(lock, SoftFileLock):
+                raise UsageError(
+                    f"another `lockstep judge` is at work in {place}; wait for its end, or end it"
+                ) from held
+        except (OSError, NotImplementedError):  # there are none at all
+            pass
+        if isinstance(lock, SoftFileLock):  # the file would stay if this process were killed
+            lock.release()
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _check(self) -> None:
         """Fail if nothing could be added.
 
         Raises:

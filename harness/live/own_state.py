@@ -25,7 +25,7 @@ _ROUNDING = 1e-3
 _TOGETHER = "{} is together other than what one device has, which may be meant: it"
 
 
-class Compared(Protocol):
+class ComparedSteps(Protocol):
     """Computes steps again, and yields their places with how variables differ."""
 
     def __call__(self, *, turned: bool = False, way: Way | None = None) -> Iterator[tuple[int, Finding]]:
@@ -40,7 +40,7 @@ class Compared(Protocol):
 def judge_own_state(
     states: Mapping[int, Sequence[OwnState]],
     replicas: Sequence[str],
-    compared: Compared,
+    compared: ComparedSteps,
     by_hand: Collection[int] = (),
 ) -> tuple[dict[int, list[StepFinding]], dict[int, str]]:
     """What is wrong of it, and of the rest what is other than what one device has, by the places of steps.

@@ -79,7 +79,7 @@ class RecomputedSteps:
                 return runs.plain().trace.clients[0].seen
 
     def differences(self, *, turned: bool = False, way: Way | None = None) -> Iterator[tuple[int, Finding]]:
-        """See `harness.live.own_state.Compared`."""
+        """See `harness.live.own_state.ComparedSteps`."""
         with self._composed(own=True, turned=turned, way=way) as attempt:
             _, reference = attempt.by_replicas() if way is None else attempt.by_one_replica({})
             for case in aligned_cases(read_parts(attempt.directory), reference):

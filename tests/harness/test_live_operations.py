@@ -20,7 +20,6 @@ from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, training
 from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Header
 from harness.live import Judge, StepFinding, StepJudged
-from harness.live.alone import judging_alone
 from harness.live.judged_file import JudgedFile
 from simulator import RunFailed, RunResult, TaskError, TaskResult, UsageError
 from tests.harness._called import lockstep, usage_error
@@ -224,7 +223,7 @@ def test_a_step_whose_file_was_damaged_is_tried_again(tmp_path: Path, computing:
 
 def test_a_second_judge_is_refused(tmp_path: Path) -> None:
     """While the first one is at work, and no longer."""
-    with judging_alone(tmp_path):
+    with JudgedFile(tmp_path).alone():
         assert "another `lockstep judge` is at work" in usage_error("judge", tmp_path)
     lockstep("judge", tmp_path, code=5)
 
@@ -233,8 +232,8 @@ def test_a_judge_that_is_killed_leaves_no_lock(tmp_path: Path) -> None:
     """The system takes it from its process."""
     code = """import sys
 from pathlib import Path
-from harness.live.alone import judging_alone
-with judging_alone(Path(sys.argv[1])):
+from harness.live.judged_file import JudgedFile
+with JudgedFile(Path(sys.argv[1])).alone():
     print("held", flush=True)
     input()
 """
@@ -255,7 +254,7 @@ def test_where_there_are_no_locks_a_judge_goes_on(tmp_path: Path, monkeypatch: p
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr("fcntl.flock", none)
-    with judging_alone(tmp_path), judging_alone(tmp_path):
+    with JudgedFile(tmp_path).alone(), JudgedFile(tmp_path).alone():
         assert number != errno.ENOSYS or not (tmp_path / "judge.lock").exists()  # which would be the lock itself
     lockstep("judge", tmp_path, code=5)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.trace import Array, RunTrace, Seen, SeenVariable, Value
-from harness.judging.uncompared import trained_uncompared
+from harness.judging.trained_variables import trained_uncompared
 from tests.harness._traces import client
 
 _Shapes = dict[str, tuple[int, ...]]

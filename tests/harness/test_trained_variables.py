@@ -10,7 +10,7 @@ import pytest
 
 from harness import verify
 from harness.evidence.trace import Array, RunTrace, Seen, SeenVariable, Value
-from harness.judging.trained_copies import trained_copies_agree
+from harness.judging.trained_variables import trained_copies_agree
 from tests.harness._traces import client
 
 _SCRIPT = """
