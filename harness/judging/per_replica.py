@@ -124,9 +124,9 @@ def made_for_each(verdict: Verdict, run: RunTrace, reference: RunTrace, evidence
     if not more:
         return None
     return (
-        f"the program makes variables for each replica ({shown([repr(name) for name in more])}, which one device does "
-        "not make), and one replica cannot stand for what each of them keeps. Keep it in one variable of the "
-        "strategy's, with synchronization=tf.VariableSynchronization.ON_READ"
+        f"the run makes variables that one device does not make ({shown([repr(name) for name in more])}), such as one "
+        "for each replica, and one replica cannot stand for what they keep. Keep what each replica has in one variable "
+        "of the strategy's, with synchronization=tf.VariableSynchronization.ON_READ"
     )
 
 

@@ -32,7 +32,7 @@ from harness.live.doubts import doubts_of
 from harness.live.findings import QUESTIONS, StepFinding, StepJudged, found_by
 from harness.live.judged_file import JudgedFile
 from harness.live.learned import LearnedScript
-from harness.live.loaded import names_of_script, unmatched
+from harness.live.loaded import made_anew, names_of_script, unmatched
 from harness.live.own_state import are_alike, judge_own_state
 from harness.live.recomputing import RecomputedSteps
 from harness.live.repeats import repeats, shared
@@ -58,8 +58,8 @@ _OWN = (
     "has made"
 )
 _RENAMED = (
-    "the judge's script has no variable {}: this start calls its variables otherwise, such as those of a model that it "
-    "has loaded"
+    "the judge's script has no variable {}: this start has other variables, or calls them otherwise, such as those of "
+    "a model that it loads"
 )
 _APART = "what it computes is not judged, since its replicas began with different copies"
 
@@ -408,6 +408,8 @@ class Judge:
             return self._by_way(steps, way, briefly=briefly)
         if steps.chosen.places.get(1) == 1 and not begins_with_all(reader, client.start, steps.names):
             learned.is_late = True
+        if verdict.outcome != "consistent" and (name := next(made_anew(steps, client), None)) is not None:
+            raise Abstained(_RENAMED.format(name))
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
 

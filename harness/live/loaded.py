@@ -1,10 +1,11 @@
-"""Starts that load their model, whose variables Keras calls otherwise than those of the one that the script builds."""
+"""Starts that have other variables than the judge's script, or call them otherwise, as those that load a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from harness.evidence.loaded_names import names_of_built
+from harness.evidence.arrays import Array
+from harness.evidence.loaded_names import names_of_built, with_names
 from harness.evidence.trace import ClientTrace
 from harness.live.composition import seen_of
 from harness.live.recomputing import RecomputedSteps
@@ -32,6 +33,23 @@ def unmatched(steps: RecomputedSteps, here: ClientTrace) -> Iterator[str]:
         trained = {each.name for each in seen.gradients}
         left = (each.name for each in seen.variables or () if steps.names or each.name in trained)
         yield from (name for name in left if name not in known)
+
+
+def made_anew(steps: RecomputedSteps, here: ClientTrace) -> Iterator[str]:
+    """The variables that steps of a later start change and the judge's script does not have, as of a new optimizer.
+
+    Args:
+        steps: that were computed, of which something is wrong: that may follow from these.
+        here: as of `unmatched`, which tells what is raised.
+    """
+    known = {name for name, _ in _of_script(here)}
+    reader = steps.training.readers()[0][1]
+    for number in steps.chosen.places if steps.training.number else ():
+        step, seen = reader.step(number), seen_of(reader, number, steps.names)
+        before = with_names(() if step is None else step.before, steps.names)
+        begun = {each.name: Array.of(reader.array(each.copies[0])) for each in before if each.name not in known}
+        left = (each for each in seen.variables or () if each.name not in known)
+        yield from (each.name for each in left if begun.get(each.name) != each.copies[0])
 
 
 def names_of_script(steps: RecomputedSteps, here: ClientTrace) -> dict[str, str]:

@@ -26,14 +26,18 @@ strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
 keras.utils.set_random_seed(1)
 is_loaded = os.path.exists("saved.keras")
 with strategy.scope():
-    if is_loaded:
+    if is_loaded and "weights" not in sys.argv:
         model = keras.models.load_model("saved.keras")
     else:
         model = keras.Sequential([keras.layers.Input((3,)), keras.layers.Dense(4), keras.layers.Dense(1)])
         model.compile(keras.optimizers.SGD(0.05, momentum=0.9), "mse")
-    optimizer = model.optimizer
-    if is_loaded and "anew" in sys.argv:
+    if is_loaded and "weights" in sys.argv:
+        model.load_weights("saved.keras")
+        optimizer = keras.optimizers.Adam(0.05)
+    elif is_loaded and "anew" in sys.argv:
         optimizer = keras.optimizers.SGD(0.05, momentum=0.9)
+    else:
+        optimizer = model.optimizer
     optimizer.build(model.trainable_variables)
 divisor = 4 if is_loaded and "wrong" in sys.argv else 8
 
@@ -58,7 +62,10 @@ if not is_loaded:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("how", "outcome"), [("", "consistent"), ("wrong", "inconsistent"), ("anew", "abstained")])
+@pytest.mark.parametrize(
+    ("how", "outcome"),
+    [("", "consistent"), ("wrong", "inconsistent"), ("anew", "abstained"), ("weights", "abstained")],
+)
 def test_a_start_that_loads_its_model(how: str, outcome: str, here: Path) -> None:
     """All that it trains is compared; with an optimizer that only this start has it cannot be."""
     Path("train.py").write_text(_SCRIPT)

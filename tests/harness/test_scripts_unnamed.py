@@ -78,7 +78,7 @@ def test_what_each_device_keeps_for_itself_accuses_nobody(verified: Verified) ->
     """One replica has one sum where the run has two, and cannot be given what they hold."""
     verdict = verified(_ACCUMULATING, "mirrored-2", explain=False)
     assert verdict.outcome == "abstained", str(verdict)
-    assert "the program makes variables for each replica" in str(verdict.abstained)
+    assert "the run makes variables that one device does not make" in str(verdict.abstained)
 
 
 @pytest.mark.full
