@@ -77,11 +77,17 @@ if "fit" in sys.argv:
     model.fit(data, epochs=2, validation_data=data.take(1), verbose=0)
 else:
     data = tf.data.Dataset.from_tensor_slices(rows).batch(8).repeat()
+    with strategy.scope():
+        counted = tf.Variable(0, dtype=tf.int64) if "counted" in sys.argv else None
     for number, x in enumerate(strategy.experimental_distribute_dataset(data), 1):
+        if counted is not None:
+            number = int(counted.numpy()) + 1
         if number > 72:
             break
         factor = 2.0 if number > 50 and "wrong" in sys.argv else 1.0
         (second if "two" in sys.argv and number % 3 == 0 else first)(x, factor)
+        if counted is not None:
+            counted.assign_add(1)
 """
 
 
@@ -116,9 +122,16 @@ def test_weights_that_the_first_call_draws_are_not_judged_in_it(here: Path) -> N
 
 
 @pytest.mark.full
-def test_a_mistake_after_them_is_found(here: Path) -> None:
+def test_what_a_program_does_by_its_own_count_it_does_in_the_judge_too(here: Path) -> None:
+    """The count that the run had is in a variable, by which the judge would end, or call the other function."""
+    assert {*_judged("two", "counted").values()} == {"consistent"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("counted", [(), ("counted",)])
+def test_a_mistake_after_them_is_found(counted: tuple[str, ...], here: Path) -> None:
     """In either function: from step 51 on one replica's gradient is twice what it should be."""
-    found = _judged("two", "wrong")
+    found = _judged("two", "wrong", *counted)
     assert found == {step: "inconsistent" if step > 50 else "consistent" for step in found}
     assert {each for each in found if each > 50 and each % 3 == 0} - {*_EVERY_7TH}
 

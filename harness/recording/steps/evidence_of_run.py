@@ -147,6 +147,9 @@ class RunEvidenceWriter:
         if self._at_once:
             self._publish()
 
+    def was_read(self) -> None:
+        """Nothing is to be done: the run goes first."""
+
     def trained(self) -> None:
         """Have the evidence of it say so, which is published when the next one begins."""
         self._trained = True

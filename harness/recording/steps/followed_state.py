@@ -20,12 +20,16 @@ class FollowedState:
     Args:
         noise: as of `Follower`.
         silent: as of `Follower`.
+        are_single: as of `Steps`.
     """
 
-    def __init__(self, noise: Noise | None, silent: Callable[[], Any]) -> None:
+    def __init__(self, noise: Noise | None, silent: Callable[[], Any], *, are_single: bool = False) -> None:
+        self._are_single = are_single
         self._noise = noise
         self._silent = silent
         self._moved: list[tuple[Any, list[np.ndarray[Any, Any]]]] = []
+        # What a whole number was here, and what it was set to.
+        self._counters: list[tuple[Any, int, int]] = []
 
     def begin(self, variable: Any, values: list[np.ndarray[Any, Any]]) -> None:
         """Set a variable, with noise to what the step shows as it is computed."""
@@ -34,7 +38,21 @@ class FollowedState:
             if any(one is not other for one, other in zip(values, noisy, strict=True)):
                 self._moved.append((variable, [wide(b) - wide(a) for a, b in zip(values, noisy, strict=True)]))
             values = noisy
+        own = copies_of(variable)[0]
+        counts = self._are_single and not values[0].shape and values[0].dtype.kind in "iu"
+        if counts and own.is_initialized():
+            self._counters.append((variable, int(own.numpy()), int(values[0])))
         set_to(variable, values)
+
+    def count_on(self) -> None:
+        """Have whole numbers go on from what they were here: a program may do by them what comes next."""
+        import numpy as np
+
+        counters, self._counters = self._counters, []
+        with self._silent():
+            for variable, own, begun in counters:
+                now = copies_of(variable)[0].numpy()
+                set_to(variable, [np.array(int(now) - begun + own, now.dtype)])
 
     def share(self, variables: Variables) -> None:
         """Give all replicas the mean of what each has for itself, for the next step to begin with."""

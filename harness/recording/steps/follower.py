@@ -71,7 +71,7 @@ class Follower:
         self.are_single = not self.waits and evidence.step(1).original is not None
         self._noise = noise
         self._silent = silent
-        self._state = FollowedState(noise, silent)
+        self._state = FollowedState(noise, silent, are_single=self.are_single)
         self._lock = threading.Lock()
         self._index = 0
         self._calls = SingleCalls()
@@ -204,6 +204,10 @@ class Follower:
         self._state.end()
         if self._standing.common:
             self._state.share(variables())
+
+    def was_read(self) -> None:
+        """The steps of a longer training are no next ones of this script, which counts its own."""
+        self._state.count_on()
 
     def trained(self) -> None:
         """Nothing is left to do."""

@@ -162,6 +162,9 @@ class Steps(Protocol):
             how: it has ended.
         """
 
+    def was_read(self) -> None:
+        """What the step that has ended last has left in variables has been read."""
+
     def trained(self) -> None:
         """The step that has ended last has trained: the program assigns what its replicas have computed."""
 

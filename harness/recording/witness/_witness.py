@@ -355,6 +355,9 @@ class Witness:
         self._open = step, seen
         if "variables" not in gathered.reported or gathered.steps is None:
             self._settle(last=last)
+        if gathered.steps is not None:
+            with gathered.keeping(), gathered.silent():
+                gathered.steps.was_read()
         self._stepped(seen.index)
 
     def _settle(self, *, last: bool = False) -> None:
