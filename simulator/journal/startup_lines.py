@@ -12,9 +12,10 @@ _ALWAYS = (
     "WARNING: All log messages before absl::InitializeLog() is called are written to STDERR",
     "To enable the following instructions:",
 )
-# Warnings and errors that say no more than that there is no GPU, or that a data set has come to its end.
+# Warnings and errors that say no more than that there is no GPU, or that a data set has come to its end, or what every
+# strategy's data set is.
 _HARMLESS = re.compile(
-    r"cu(?:da|dnn|blas|fft|Init)|CUDA|GPU|TF-TRT|TensorRT|oneDNN|computation_placer|OUT_OF_RANGE: End of sequence"
+    r"cu(?:da|dnn|blas|fft|Init)|CUDA|GPU|TF-TRT|TensorRT|oneDNN|computation_placer|GeneratorDatasetOp|OUT_OF_RANGE: End of sequence"
 )
 
 

@@ -185,6 +185,7 @@ def test_an_own_frame_that_called_what_it_replaces_is_left_out(own: str, shown: 
         ("E0000 00:00:1795359900.353794    1170 cuda_platform.cc:52] failed call to cuInit: INTERNAL", True),
         ("WARNING: All log messages before absl::InitializeLog() is called are written to STDERR", True),
         ("To enable the following instructions: AVX2 FMA, in other operations, rebuild TensorFlow", True),
+        ("W0000 00:00:1795359900.35    1170 dataset.cc:997] Input of GeneratorDatasetOp::Dataset will not be", True),
         ("W0000 00:00:1795359900.353794    1170 server.cc:52] the peer has gone", False),
         ("2026-01-31 12:00:00.000000: E tensorflow/core/x.cc:153] a collective has failed", False),
         ("F0000 00:00:1795359900.353794    1170 cuda_platform.cc:52] Check failed", False),
