@@ -30,6 +30,7 @@ from harness.judging.per_replica import (
     with_own_state,
 )
 from harness.judging.repeated_draws import repeated_draws
+from harness.judging.sufficiency import too_little
 from harness.judging.trained_variables import trained_copies_agree, trained_uncompared
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
@@ -127,8 +128,9 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
     if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, OUTSIDE), reference
     verdict = _by_more_runs(attempt, verdict, reference, tasks)
-    says_all = verdict.outcome != "consistent" or not reference.follows or attempt.changes is not None
-    why = None if says_all else trained_uncompared(attempt.first, reference.trace)
+    if verdict.outcome != "consistent" or not reference.follows:
+        return verdict, reference
+    why = too_little(verdict, attempt.first, reference.trace)
     return (verdict if why is None else without_judgement(verdict, why)), reference
 
 

@@ -20,6 +20,7 @@ from harness.evidence.witness_values import completed, lines_of_draws
 from harness.judging.align.other_draws import steps_with_other_draws, told
 from harness.judging.conditions import OWN, Condition, shown
 from harness.judging.laws.protocol import Judgement
+from harness.judging.not_finite import not_finite
 from harness.judging.verdict import Verdict
 
 OF_VARIABLES = "variables_match_reference"
@@ -205,6 +206,7 @@ _AVERAGED = (
     "replicas average what follows from draws of their own, which varies less than what follows from one draw: too "
     "little of noise that hides examples"
 )
+_PASSED = "what the program reports is other than one device's, and is not judged, since each replica has its own: {}"
 
 
 def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: RunTrace) -> Verdict:
@@ -237,11 +239,13 @@ def settled(verdict: Verdict, again: Verdict, own: Sequence[str], reference: Run
     notes = [note for note in verdict.notes if note not in told(steps_with_other_draws(whole), whole)]
     if of_variables.status == "held" and lines_of_draws(reference, "own"):
         notes.append(_AVERAGED)
+    if passed := [law.law for law in verdict.judgements if law.law in _COMPUTED and law.status == "broken"]:
+        notes.append(_PASSED.format(", ".join(passed)))
     return replace(
         verdict,
         judgements=tuple(map(said, verdict.judgements)),
         conditions=(*verdict.conditions, condition),
-        abstained=None,
+        abstained=not_finite(reference, whole),
         explanation=None if of_variables.status == "held" else verdict.explanation,
         closest=None,
         alone=None,

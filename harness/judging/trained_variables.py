@@ -59,10 +59,10 @@ def trained_uncompared(run: RunTrace, reference: RunTrace, *, as_many: bool = Fa
 
 
 def _unpaired(seen: Seen, other: Seen, *, as_many: bool) -> Iterator[str]:
-    """The names of what the other has fewer of. Of several that share a name it is known by its form."""
+    """The names of what the other has not as many of. Of several that share a name it is known by its form."""
     ours, theirs = (Counter(place[0] for place, _ in placed(one.variables or ())) for one in (seen, other))
     if theirs and not (as_many and ours.total() != theirs.total()):
         names = Counter(name for name, _, _ in ours.elements())
         trained = {(each.name.partition("#")[0], each.parts[0].dtype, each.parts[0].shape) for each in seen.gradients}
         alone = {name for name, _, _ in trained if names[name] == 1}  # of a large one only a part is kept
-        yield from (form[0] for form in ours if theirs[form] < ours[form] and (form in trained or form[0] in alone))
+        yield from (form[0] for form in ours if theirs[form] != ours[form] and (form in trained or form[0] in alone))

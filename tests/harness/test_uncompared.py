@@ -34,6 +34,7 @@ def _trace(variables: _Shapes, trained: _Shapes) -> RunTrace:
         ({"w": (3,), "mine": ()}, {"w": (3,)}, {"w": (3,)}, None),  # without a gradient
         ({"v": (3,), "v ": ()}, {"v": (3,)}, {"v": (3,)}, None),
         ({"v": (3,), "v ": (3,)}, {"v": (3,)}, {"v": (3,)}, "v"),  # nobody knows which of them it is
+        ({"v": (3,)}, {"v": (3,)}, {"v": (3,), "v ": (3,)}, "v"),
         ({"v": (3,), "v ": (4,)}, {"v": (3,), "v#2": (4,)}, {"v": (3,)}, "v"),
     ],
 )

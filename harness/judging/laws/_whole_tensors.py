@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from harness.evidence.arrays import wide
 from harness.evidence.comparing import place
 from harness.evidence.observed import Observed, begun_with, history
 from harness.judging.laws.protocol import Case, Finding
@@ -76,7 +77,25 @@ class WholeTensors:
                 rounds = self.case.tolerance.rounds(name, step)
                 self.rounding[name] += rounds
                 self.otherwise[name] += not rounds
+        elif (moved := self._moves_alone(step, name, run)) is not None:
+            self.moved[name] += 1
+            self.rounding[name] += moved
         return found
+
+    def _moves_alone(self, step: int | None, name: str, run: Observed) -> bool | None:
+        """Whether noise moves what the run changes and the reference does not, as by too little for its dtype.
+
+        None where that is not so: both or none of them change it.
+        """
+        import numpy as np
+
+        tolerance, truth = self.case.tolerance, self._truth.get(step, {}).get(name)
+        before = None if run.problem or run.array.dtype.kind != "f" else self._before(step, name, run)
+        if before is None or truth is None or not isinstance(tolerance, DerivedTolerance):
+            return None
+        if not np.array_equal(wide(truth.array), before) or np.array_equal(wide(run.array), before):
+            return None
+        return tolerance.is_moved(self.observable, name, step)
 
     def held(self, step: int | None, name: str, run: Observed, tolerance: Tolerance) -> WholeTensor | None:
         """The same, of any run that began the step with what the run did, within this tolerance."""
@@ -171,6 +190,10 @@ class WholeTensors:
         if step not in self._begun and (earlier := self._values.get(step - 1, {}).get(name)) is not None:
             held = earlier.array
         return None if held is None or held.shape != run.array.shape else held.astype(np.float64)
+
+    @cached_property
+    def _truth(self) -> Any:
+        return history(self.case.reference, self.observable)
 
     @cached_property
     def _values(self) -> Any:

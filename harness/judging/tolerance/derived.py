@@ -120,6 +120,10 @@ class DerivedTolerance:
         """See `Tolerance`."""
         return follows_gradient(self.reference, self._noisy, name, step, self._draws("variables", name, step))
 
+    def is_moved(self, observable: str, name: str, step: int | None) -> bool:
+        """Whether a rerun leaves another value there than the reference."""
+        return any(draw.any() for draw in self._draws(observable, name, step))
+
     @property
     def can_be_held_apart(self) -> bool:
         """Whether there are as many reruns with noise as are made before anything is accused."""

@@ -23,7 +23,8 @@ from harness.recording.witness.protocol import WitnessState
 
 _ROOT = Path(__file__).parents[3]
 _OURS = tuple(f"{_ROOT / name}{os.sep}" for name in ("harness", "simulator"))
-_NO_PARAMETERS = ("shape", "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
+_SHAPES = ("shape", "num_samples", "num_sampled")
+_NO_PARAMETERS = (*_SHAPES, "seed", "seed2", "key", "counter", "alg", "algorithm", "resource", "name", "true_classes")
 
 
 @contextlib.contextmanager
