@@ -127,11 +127,15 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
                 return without_judgement(verdict, why), reference
     if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, OUTSIDE), reference
-    verdict = _by_more_runs(attempt, verdict, reference, tasks)
+    return sufficient(attempt, _by_more_runs(attempt, verdict, reference, tasks), reference), reference
+
+
+def sufficient(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
+    """The verdict; one that is consistent and has compared too little is taken back."""
     if verdict.outcome != "consistent" or not reference.follows:
-        return verdict, reference
+        return verdict
     why = too_little(verdict, attempt.first, reference.trace)
-    return (verdict if why is None else without_judgement(verdict, why)), reference
+    return verdict if why is None else without_judgement(verdict, why)
 
 
 def _by_more_runs(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:

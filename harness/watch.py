@@ -25,7 +25,7 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM, model: Any =
     """Within this context a training leaves evidence of its steps in a directory, for `lockstep judge`.
 
     It has to begin before the strategy is built, and before any variable is. It never fails a training: what cannot be
-    left costs a line on stderr.
+    left costs a line on stderr. In a process that is watched already, such as one of a judge, it does nothing.
 
     Args:
         every: of each step whose number can be divided by this, of the first, and of a function whose steps have other
@@ -46,7 +46,11 @@ def watch(every: int = EVERY, *, out: str | Path, room: str = ROOM, model: Any =
         yield
         return
     from harness.recording.deposit import EvidenceDeposit
+    from harness.recording.witness import Witness
 
+    if Witness.at_work:
+        yield
+        return
     depositing = EvidenceDeposit(every, folder, size)
     try:
         with depositing.active(model):

@@ -90,6 +90,8 @@ def judge(deposit: Path, command: tuple[str, ...], **options: Any) -> int:
     if options["html"] is not None:
         _write_page(options["html"], known)
     if not options["as_json"]:
+        for text in dict.fromkeys(text for step in known for text in step.given):
+            show(f"given {text}")
         show(_summary(known))
     return _code(known, told)
 
@@ -212,7 +214,7 @@ def _followed(asked: Judge) -> Iterator[StepJudged]:
                 f"{gone}, has ended before its end: this waits {_GONE_SECONDS:g} s for somebody to start the job again"
             )
         told = gone
-        yield from asked.judge()
+        yield from asked.judge(waits=not is_over and gone is None)
         if is_over:
             return
         if gone is not None and time.monotonic() - gone_since > _GONE_SECONDS:

@@ -70,8 +70,21 @@ class DigestWriter:
 
 
 def digests_of(folders: Iterable[Path], of: str = VARIABLES) -> Iterator[Sequence[Digest]]:
-    """The digests of all processes that train together, step by step, as far as all of them have left them."""
-    yield from zip(*(_Reading(folder / of).digests() for folder in folders), strict=False)
+    """The digests of all processes that train together, step by step, as far as all of them have left them.
+
+    A step of which one of them has none is left out.
+    """
+    readings = [_Reading(folder / of).digests() for folder in folders]
+    every = [next(reading, None) for reading in readings]
+    while found := [each for each in every if each is not None]:
+        if len(found) < len(readings):
+            return
+        newest = max(each.step for each in found)
+        if all(each.step == newest for each in found):
+            yield found
+            newest += 1
+        several = zip(readings, found, strict=True)
+        every = [next(reading, None) if each.step < newest else each for reading, each in several]
 
 
 def damaged_from(folder: Path, of: str = VARIABLES, *, whole: bool) -> int | None:

@@ -57,6 +57,7 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
         worst_ratio: the largest error over its bound, of this step and those that were judged with it.
         findings: why it is inconsistent.
         why: it was not judged.
+        given: what is taken as given where it is consistent, as of `Condition.text`.
         own: why what each replica keeps for itself was not judged, if there is some and it was not.
         seconds: that it took to be judged.
         by_digest: whether only the digests of its variables were looked at, which every step has.
@@ -72,6 +73,7 @@ class StepJudged(msgspec.Struct, frozen=True, omit_defaults=True):
     worst_ratio: float | None = None
     findings: tuple[StepFinding, ...] = ()
     why: str | None = None
+    given: tuple[str, ...] = ()
     own: str | None = None
     seconds: float = 0.0
     by_digest: bool = False

@@ -21,10 +21,19 @@ from harness.errors import Abstained, NothingObserved
 from harness.evidence.deposit import DepositJob, Training, digest_of, trainings, unknown
 from harness.evidence.own_state import OwnState, Way
 from harness.evidence.trace import Seen
+from harness.judging.conditions import (
+    EQUAL_DRAWS,
+    OWN,
+    OWN_STATISTICS,
+    PLACED,
+    PYTHON_ROWS,
+    PYTHON_STATE,
+)
 from harness.judging.laws.protocol import Finding
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.verdict import Verdict
 from harness.judging.wording import joined
+from harness.live import reasons
 from harness.live.arrangement import Arrangement
 from harness.live.composition import begins_with_all, may_be_restored, own_state, seen_of, ways
 from harness.live.contributions import contributed, contributor
@@ -48,20 +57,8 @@ _LARGE_BYTES, _LARGE_TOGETHER = 16 << 20, 2
 """Of large steps fewer, since of each all that it leaves is kept."""
 _OF_ONE_STEP = (OF_VARIABLES.id, *QUESTIONS)
 """Laws that a step answers which is taken out of its training."""
-_ELSEWHERE = "give the command that starts it here: lockstep judge DIR -- python train.py"
-_NO_STEP = "takes no step here: if it goes on from its own last checkpoint, give it a directory without that"
-_FIRST_CALL = "the script comes to it here only by the call that makes what it begins with"
-_NOT_MADE = "the script does not come to it here: it ends before that, or calls something else"
-_RESTORED = "variables that its call makes may begin with what a checkpoint has, which nobody has noted"
-_OWN = (
-    "each replica begins with something of its own, which one device has not; as many replicas make of it what the run "
-    "has made"
-)
-_RENAMED = (
-    "the judge's script has no variable {}: this start has other variables, or calls them otherwise, such as those of "
-    "a model that it loads"
-)
-_APART = "what it computes is not judged, since its replicas began with different copies"
+_OF_A_STEP = (EQUAL_DRAWS, OWN, OWN_STATISTICS, PYTHON_STATE, PYTHON_ROWS, PLACED)
+"""The codes of conditions that hold of one."""
 
 
 class Judge:
@@ -116,8 +113,11 @@ class Judge:
         """A process of the job that has ended before its end, in words; whoever starts it again needs some time."""
         return next((training.gone for training in trainings(self._deposit)[-1:]), None)
 
-    def judge(self) -> Iterator[StepJudged]:
+    def judge(self, *, waits: bool = False) -> Iterator[StepJudged]:
         """Judge what is there and has not been judged, the oldest first.
+
+        Args:
+            waits: whether this is asked again while the training goes on, whose later steps may tell more of copies.
 
         Raises:
             UsageError: the program is not here.
@@ -125,8 +125,9 @@ class Judge:
         """
         known = {each.key for each in self.judged if each.failed is None}
         known |= {(*step, "") for step in self._failed}  # which a later judge tries again
-        earlier: list[Training] = []
-        for training in trainings(self._deposit):
+        earlier, every = list[Training](), trainings(self._deposit)
+        last = max((training.number for training in every), default=0)
+        for training in every:
             diverged = list(divergences(training))
             pending = [step for step in training.steps if (training.number, step, "") not in known]
             while pending:
@@ -135,7 +136,8 @@ class Judge:
                 for each in map(self._with_failure, self._judge(training, steps, diverged)):
                     self._file.add(each)
                     yield each
-            by_digests = (self._by_digests(training, diverged), self._repeated(training))
+            is_last = training.number == last
+            by_digests = (self._by_digests(training, diverged, waits=waits and is_last), self._repeated(training))
             for each in itertools.chain(self._resumed(earlier, training), *by_digests):
                 if each.key not in known:
                     self._file.add(each)
@@ -159,11 +161,11 @@ class Judge:
         for step, finding in (*repeats(training), *shared(training)):
             yield StepJudged(training.number, step, "inconsistent", findings=(finding,), by_digest=True)
 
-    def _by_digests(self, training: Training, diverged: Sequence[Divergence]) -> Iterator[StepJudged]:
-        """Say where copies came to differ, as soon as the state of a later step tells which."""
+    def _by_digests(self, training: Training, diverged: Sequence[Divergence], *, waits: bool) -> Iterator[StepJudged]:
+        """Say where copies came to differ, as soon as the state of a later step tells which, or none can come."""
         for each in diverged:
             later = next((step for step in training.steps if each.is_before(step)), None)
-            if later is None and not training.is_over:
+            if later is None and waits and not training.is_over:
                 continue
             whose = self._whose(training, each)
             findings: list[StepFinding] = []
@@ -195,7 +197,7 @@ class Judge:
             with contextlib.suppress(OSError, ValueError):  # as above
                 trained = {each.name for each in seen_of(training.readers()[0][1], step).gradients}
                 nothing = begun_with_nan(training, step, trained)
-                return nothing or (_RESTORED if may_be_restored(training, step) else None)
+                return nothing or (reasons.RESTORED if may_be_restored(training, step) else None)
             return None
 
         damaged = {step: why for step in steps if (why := _damage(training, step)) is not None}
@@ -210,7 +212,7 @@ class Judge:
         yield from self._judge_together(training, [step for step in alike if step not in unknown])
         for step in whole:
             if step not in alike:  # what is known of the replica may come from those that were judged now
-                yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), _APART)
+                yield StepJudged(training.number, step, "inconsistent", None, tuple(apart(step)), reasons.APART)
 
     def _judge_together(self, training: Training, steps: Sequence[int]) -> Iterator[StepJudged]:
         """Judge some steps together; those by themselves with which something is wrong, and the others again."""
@@ -237,7 +239,7 @@ class Judge:
             return
         if misplaced := list(chosen.misplaced(order)):
             for step in misplaced:
-                why = _apart(seen).get(chosen.places[step], _FIRST_CALL)
+                why = _apart(seen).get(chosen.places[step], reasons.FIRST_CALL)
                 yield StepJudged(training.number, step, "abstained", why=why)
             yield from self._judge_together(training, [step for step in steps if step not in misplaced])
             return
@@ -260,26 +262,40 @@ class Judge:
         self, training: Training, chosen: Arrangement, verdict: Verdict, seen: Sequence[Seen], seconds: float
     ) -> Iterator[StepJudged]:
         """What is to be said of steps that are all consistent, or of the one that is not."""
-        findings, again = tuple(map(found_by, verdict.findings)), None
-        computed = any(each.question == "computation" for each in findings)
-        if computed or any(each.law == AGREE for each in findings):
-            with single_phase(f"{_told(training, chosen)}, as replicas compute"):
-                told, replicas = self._again(training, chosen)
-            ((step, place),) = chosen.places.items()
-            findings = tuple(self._with_replica(training, step, findings, [*seen[place - 1 :][:1], *replicas]))
-            again = told if computed else None
-        if computed:
-            with single_phase(f"{_told(training, chosen)}, replica by replica"):
-                findings = (*findings, *self._contributor(training, chosen, findings))
+        findings, again, by_python = self._diagnosed(training, chosen, verdict, seen)
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
-        apart = _apart(seen) | {place: _NOT_MADE for place in chosen.places.values() if place > len(seen) > 0}
+        apart = _apart(seen) | {place: reasons.NOT_MADE for place in chosen.places.values() if place > len(seen) > 0}
         own, why = self._own_state(training, chosen) if verdict.outcome == "consistent" else ({}, {})
         for step, place in chosen.places.items():
             wrong = (*findings, *own.get(place, ()))
-            outcome = "inconsistent" if wrong else "abstained" if place in apart else verdict.outcome
-            said, worst = apart.get(place, unknown), verdict.worst_ratio
-            judged = StepJudged(training.number, step, outcome, worst, wrong, said, why.get(place), round(seconds, 3))
-            yield msgspec.structs.replace(judged, again=again)
+            outcome = "inconsistent" if wrong else "abstained" if place in apart or by_python else verdict.outcome
+            said, worst = apart.get(place, by_python or unknown), verdict.worst_ratio
+            given = _given(verdict) if outcome == "consistent" else ()
+            judged = StepJudged(training.number, step, outcome, worst, wrong, said, given, why.get(place))
+            yield msgspec.structs.replace(judged, seconds=round(seconds, 3), again=again)
+
+    def _diagnosed(
+        self, training: Training, chosen: Arrangement, verdict: Verdict, seen: Sequence[Seen]
+    ) -> tuple[tuple[StepFinding, ...], str | None, str | None]:
+        """What is wrong with a step, what it is once more where it ran, and why it is not judged after all."""
+        findings = tuple(map(found_by, verdict.findings))
+        computed = any(each.question == "computation" for each in findings)
+        apart = any(each.law == AGREE for each in findings)
+        if not (computed or apart):
+            return findings, None, None
+        with single_phase(f"{_told(training, chosen)}, as replicas compute"):
+            again, replicas = self._again(training, chosen)
+        ((step, place),) = chosen.places.items()
+        findings = tuple(self._with_replica(training, step, findings, [*seen[place - 1 :][:1], *replicas]))
+        if not computed:
+            return findings, None, None
+        with single_phase(f"{_told(training, chosen)}, replica by replica"):
+            whose = tuple(self._contributor(training, chosen, findings))
+        evidence = training.readers()[0][1].step(step)
+        by_python = evidence is not None and evidence.eager is not None
+        if by_python and again == "transient" and not apart and all(each.replica is None for each in whose):
+            return (), None, reasons.BY_PYTHON
+        return (*findings, *whose), again, None
 
     def _own_state(
         self, training: Training, chosen: Arrangement
@@ -364,7 +380,7 @@ class Judge:
         try:
             return self._computed(training, chosen)
         except NothingObserved as error:
-            raise UsageError(f"{training.job.script} {_NO_STEP}") from error
+            raise UsageError(f"{training.job.script} {reasons.NO_STEP}") from error
         except (Abstained, UsageError):
             raise
         except (LockstepError, OSError, ValueError) as error:
@@ -391,7 +407,7 @@ class Judge:
             findings.append(verdict.findings)
         one = others and len(chosen.places) == 1
         if one and all(steps.by_replicas(turned=turned)[0] == "held" for turned in (False, True)):
-            raise Abstained(_OWN)
+            raise Abstained(reasons.OWN_BEGUN)
         return self._by_way(steps, first)
 
     def _by_way(self, steps: RecomputedSteps, way: Way | None, *, briefly: bool = False) -> tuple[Verdict, list[Seen]]:
@@ -403,13 +419,13 @@ class Judge:
         if (name := next(unmatched(steps, client), None)) is not None:
             names = {} if steps.names else names_of_script(steps, client)
             if not names:
-                raise Abstained(_RENAMED.format(name))
+                raise Abstained(reasons.RENAMED.format(name))
             learned.names = names
             return self._by_way(steps, way, briefly=briefly)
         if steps.chosen.places.get(1) == 1 and not begins_with_all(reader, client.start, steps.names):
             learned.is_late = True
         if verdict.outcome != "consistent" and (name := next(made_anew(steps, client), None)) is not None:
-            raise Abstained(_RENAMED.format(name))
+            raise Abstained(reasons.RENAMED.format(name))
         of_one = tuple(each for each in verdict.judgements if each.law in _OF_ONE_STEP)
         return dataclasses.replace(verdict, judgements=of_one), [*client.seen]
 
@@ -421,10 +437,10 @@ class Judge:
         """
         job = training.job
         if not self._command and not Path(job.script).is_file():
-            raise UsageError(f"the job ran {job.script or 'no script'}, which is not here; {_ELSEWHERE}")
+            raise UsageError(f"the job ran {job.script or 'no script'}, which is not here; {reasons.ELSEWHERE}")
         found = Script.of(self._command, first) if self._command else Script(job.script, job.args, job.cwd, first=first)
         if job.digest and digest_of(found.path) != job.digest:
-            raise UsageError(f"{found.path} is not the file that the job ran; keep that, and {_ELSEWHERE}")
+            raise UsageError(f"{found.path} is not the file that the job ran; keep that, and {reasons.ELSEWHERE}")
         return found
 
 
@@ -432,6 +448,11 @@ def _told(training: Training, chosen: Arrangement) -> str:
     """Which steps are judged together, in words."""
     words = f"step{'s' * (len(chosen.places) > 1)} {joined(list(map(str, chosen.places)))}"
     return words + (f" of start {training.number + 1}" if training.number else "")
+
+
+def _given(verdict: Verdict) -> tuple[str, ...]:
+    """What is taken as given of single steps; which examples there are, and in which order, nobody asks."""
+    return tuple(each.text for each in verdict.conditions if each.code in _OF_A_STEP)
 
 
 def _apart(seen: Sequence[Seen]) -> dict[int, str]:

@@ -27,7 +27,7 @@ from harness.running.script_checks import ready
 from harness.subject.program import Program
 from harness.subject.script import Script
 from harness.subject.strategies import strategy_case
-from harness.verdicts import judged_by
+from harness.verdicts import judged_by, sufficient
 from simulator.machines.local.scratch import scratch
 
 _SEED = 20
@@ -59,7 +59,10 @@ class RecomputedSteps:
             briefly: whether nothing more is done where they are inconsistent, to say why.
         """
         with self._composed(way=way) as attempt:
-            return attempt.by_one_replica({}) if briefly else judged_by(attempt, {})
+            if not briefly:
+                return judged_by(attempt, {})
+            verdict, reference = attempt.by_one_replica({})
+            return sufficient(attempt, verdict, reference), reference
 
     def by_replicas(self, *, turned: bool = False) -> tuple[str, Reference]:
         """Whether as many replicas leave the same variables, as of `Judgement.status`.

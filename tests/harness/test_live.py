@@ -249,6 +249,18 @@ def test_the_oldest_steps_give_way(tmp_path: Path, writer: StepFileWriter) -> No
     assert list(loose_steps(tmp_path)) == [100, 200]
 
 
+def test_the_first_step_gives_way_last(tmp_path: Path, writer: StepFileWriter) -> None:
+    """A restart is held against what it began with."""
+    for index in (1, 5, 10):
+        _leave(writer, index)
+    writer.room = 2 * (tmp_path / "5.step").stat().st_size + 8
+    _leave(writer, 100)
+    assert list(loose_steps(tmp_path)) == [1, 100]
+    writer.room -= 16
+    _leave(writer, 200)
+    assert list(loose_steps(tmp_path)) == [200]
+
+
 def test_room_for_no_step_is_said(tmp_path: Path, writer: StepFileWriter, said: list[str]) -> None:
     """The newest is left nevertheless."""
     writer.room = 10

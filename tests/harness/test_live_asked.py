@@ -95,3 +95,19 @@ def test_that_no_strategy_was_built_is_said(tmp_path: Path) -> None:
     told = f"the model was built under no strategy of tf.distribute, so nothing is left in {tmp_path}"
     assert of_model == f"lockstep watch: {told}\n"
     assert "lockstep watch" not in with_strategy
+
+
+def _twice(folder: str) -> None:
+    import tensorflow as tf
+
+    from harness.watch import watch
+
+    with watch(out=f"{folder}/outer"), watch(out=f"{folder}/inner"):
+        tf.distribute.MirroredStrategy(["CPU:0"])
+
+
+def test_a_process_that_is_watched_is_not_watched_again(tmp_path: Path) -> None:
+    """As that of a judge, whose script would leave evidence beside the job's."""
+    with Cluster(Topology(), timeout=60) as cluster:
+        cluster.run(_twice, str(tmp_path))
+    assert [path.name for path in tmp_path.iterdir()] == ["outer"]

@@ -226,3 +226,50 @@ def test_a_place_is_filled_by_what_its_function_can_compute_with() -> None:
     assert (known.steps, known.places) == ((9, 2, 9, 4, 9, 8), {4: 4, 8: 6})
     unknown = arranged({4: "g", 8: "g"}, "dgdgdg", 4, making={1, 2}, fillers={"g": 2})
     assert (unknown.steps, unknown.places) == ((4, 2, 4, 4, 4, 8), {4: 4, 8: 6})
+
+
+_EAGER = """import sys
+
+import tensorflow as tf
+
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], [tf.config.LogicalDeviceConfiguration()] * 2
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+data = tf.data.Dataset.from_tensor_slices(tf.random.stateless_normal([160, 3], seed=[1, 2])).batch(8)
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3]))
+done = 0
+
+
+def one(x):
+    replica = tf.distribute.get_replica_context()
+    with tf.GradientTape() as tape:
+        loss = min(1.0, done / 20) * tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / 8
+    gradient = tape.gradient(loss, w)
+    if "wrong" in sys.argv:
+        gradient *= 1.0 + tf.cast(replica.replica_id_in_sync_group, tf.float32)
+    w.assign_sub(0.01 * replica.all_reduce("sum", gradient))
+
+
+for x in strategy.experimental_distribute_dataset(data):
+    done += 1
+    strategy.run(one, args=(x,))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("wrong", [False, True])
+def test_what_an_eager_step_takes_from_python_accuses_nobody(wrong: bool, here: Path) -> None:
+    """Nobody knows what it was: all replicas compute another step here, right ones and wrong ones.
+
+    At the first step, where it is the same here, a wrong one is found.
+    """
+    Path("train.py").write_text(_EAGER)
+    watch = (sys.executable, "-m", "harness.watch", "--every", "10", "--out", "left", "train.py", *["wrong"] * wrong)
+    subprocess.run(watch, check=True, timeout=300)
+    said = lockstep("judge", "left", "--json", code=int(wrong)).stdout
+    first, *others = map(json.loads, said.splitlines())
+    assert first["outcome"] == ("inconsistent" if wrong else "consistent")
+    assert [each["outcome"] for each in others] == ["abstained"] * 2
+    assert all("its Python runs each time" in each["why"] for each in others)

@@ -94,3 +94,16 @@ def test_digests_that_are_not_written_yet_are_not_missing(tmp_path: Path, folder
     assert len(list(doubts_of(tmp_path))) == 1
     (folder / "5.step").rename(folder / "1.step")
     assert list(doubts_of(tmp_path)) == []
+
+
+def test_a_step_that_one_process_has_not_digested_is_left_out(tmp_path: Path) -> None:
+    """Else each later one would be held against another step of the other process."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder, steps in zip(folders, ((1, 2, 4, 5), (1, 3, 4, 5, 6)), strict=True):
+        folder.mkdir()
+        writer = DigestWriter(folder)
+        for step in steps:
+            writer.write(Digest(step, 1, (step,), ()))
+        writer.flush()
+    assert [[each.step for each in found] for found in digests_of(folders)] == [[1, 1], [4, 4], [5, 5]]
+    assert list(digests_of([])) == []

@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, trainings
+from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Header
 from harness.live import Judge, StepFinding, StepJudged
@@ -55,9 +56,9 @@ def notes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     judge = Judge.judge
 
-    def marked(self: Judge) -> Iterator[StepJudged]:
+    def marked(self: Judge, **told: bool) -> Iterator[StepJudged]:
         found.append("judges")
-        yield from judge(self)
+        yield from judge(self, **told)
 
     monkeypatch.setattr(Judge, "judge", marked)
     monkeypatch.setattr("harness.cli.judge._note", found.append)
@@ -69,7 +70,7 @@ def judging(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Have judges find these steps, and note them, instead of computing."""
 
     def found(*steps: StepJudged) -> None:
-        def judge(self: Judge) -> Iterator[StepJudged]:
+        def judge(self: Judge, **_: bool) -> Iterator[StepJudged]:
             for step in steps:
                 self._file.add(step)
                 yield step
@@ -134,6 +135,21 @@ def test_that_a_process_is_gone_is_said_at_once(
     lockstep("judge", tmp_path, "--follow", code=5)
     gone = "process 7, local:0, has ended before its end: this waits 0 s for somebody to start the job again"
     assert notes[:3] == [gone, "judges", "nobody has started the job again: nothing more comes"]
+
+
+def test_what_only_digests_tell_of_a_job_that_is_gone_is_told(tmp_path: Path) -> None:
+    """Who waits hears of it once a later step may tell more, or none comes: the job was started again, or is over."""
+    folder = opened(tmp_path, _job())
+    writer = DigestWriter(folder)
+    for step, begin in ((1, (1, 1)), (2, (2, 3))):
+        writer.write(Digest(step, 1, begin, ()))
+    writer.flush()
+    assert list(Judge(tmp_path).judge(waits=True)) == []
+    opened(tmp_path, _job())
+    (told,) = Judge(tmp_path).judge(waits=True)
+    assert (told.training, [each.law for each in told.findings]) == (0, ["replicas_agree"])
+    (tmp_path / JUDGED).unlink()
+    assert list(Judge(tmp_path).judge()) == [told]
 
 
 # ---------------------------------------------------------------------- steps that are tried again
@@ -367,6 +383,14 @@ def test_the_summary_counts_what_digests_tell(tmp_path: Path) -> None:
     _noted(tmp_path, StepJudged(0, 3, "consistent", 0.5), wrong)
     summary = lockstep("judge", tmp_path, code=1).stdout.splitlines()[-1]
     assert summary == "1 steps: 1 consistent, 0 inconsistent, 0 not judged; 1 finding between them; worst ratio 0.5"
+
+
+def test_what_is_taken_as_given_is_told_once(tmp_path: Path) -> None:
+    """As of draws that Keras has alike on all replicas."""
+    given = ("that Keras draws the same numbers: train.py:3",)
+    _noted(tmp_path, *(StepJudged(0, step, "consistent", 0.5, given=given) for step in (3, 6)))
+    told, _ = lockstep("judge", tmp_path).stdout.splitlines()
+    assert told == f"given {given[0]}"
 
 
 @pytest.mark.parametrize(("lost", "lines"), [(3, 3), (4, 4), (12, 4)])

@@ -84,11 +84,12 @@ class StepFileWriter:
     def _make_room(self, newest: Path) -> None:
         sizes = {path: path.stat().st_size for path in loose_steps(newest.parent).values()}
         over = sum(sizes.values()) - self.room
-        for path, size in sizes.items():
-            if over <= 0 or path == newest:
+        first = newest.with_name(f"1{SUFFIX}")  # by which it is known what a restart has lost
+        for path in sorted(sizes.keys() - {newest}, key=lambda path: (path == first, int(path.stem))):
+            if over <= 0:
                 break
             path.unlink()
-            over -= size
+            over -= sizes[path]
 
     def close(self) -> None:
         """Wait for the last one, not for ever."""

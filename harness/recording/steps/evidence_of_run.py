@@ -97,8 +97,10 @@ class RunEvidenceWriter:
             # What was taken for an evaluation, and asks for gradients now, is this step.
             self._passed = [each.put(self._writer) for each in self._evaluation or ()]
             self._evaluations, self._evaluation, self._own = [], None, ()
-            self._open, self._pending, self._done = True, True, True
+            self._open, self._pending, self._done = False, False, True
+        # Of a step that begins with nobody knows what there is no evidence.
         self._before = self._held(step.variables) + self._held(step.others(), local=True)
+        self._open = self._pending = True
 
     def called(self, function: str, arguments: Sequence[Any], fed: Collection[int]) -> None:
         """Not asked."""

@@ -7,7 +7,7 @@ import gc
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
@@ -60,7 +60,12 @@ class Witness:
         standing: of the replicas that follow.
         first_replica: the number of the first local replica, over all tasks.
         alone: whether no other process trains with this one.
+
+    Attributes:
+        at_work: how many of this process see what the program does.
     """
+
+    at_work: ClassVar[int] = 0
 
     def __init__(
         self,
@@ -177,6 +182,7 @@ class Witness:
         with contextlib.ExitStack() as stack:
             for seam in self._seams:
                 stack.enter_context(seam.active(self._gathered))
+            Witness.at_work += 1
             try:
                 yield
                 # The program has ended; nothing follows in which its last step would be looked at.
@@ -185,6 +191,7 @@ class Witness:
                 if self._gathered.at_once and self._gathered.number > 1:
                     self._start()
             finally:
+                Witness.at_work -= 1
                 if self._gathered.steps is not None:
                     with self._gathered.keeping():
                         self._gathered.steps.close()
