@@ -15,7 +15,8 @@ _ALWAYS = (
 # Warnings and errors that say no more than that there is no GPU, or that a data set has come to its end, or what every
 # strategy's data set is.
 _HARMLESS = re.compile(
-    r"cu(?:da|dnn|blas|fft|Init)|CUDA|GPU|TF-TRT|TensorRT|oneDNN|computation_placer|GeneratorDatasetOp|OUT_OF_RANGE: End of sequence"
+    r"cu(?:da|dnn|blas|fft|Init)|CUDA|GPU|TF-TRT|TensorRT|oneDNN|computation_placer|GeneratorDatasetOp"
+    r"|OUT_OF_RANGE: End of sequence"
 )
 
 
