@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -73,23 +74,32 @@ def _given(training: Training) -> tuple[list[str], list[tuple[int, tuple[int, ..
 
 
 def _too_soon(given: Sequence[tuple[int, int]]) -> Iterator[tuple[int, str]]:
-    """Of what one replica was given at each step, the steps at which it was too soon, of those in a row the first."""
+    """Of what one replica was given at each step, the steps at which it was too soon, of those in a row the first.
+
+    A batch that never comes again as others do is one of other data, such as a few that a program begins with; and the
+    first one may be given several times, as to build a model.
+    """
     last: dict[int, int] = {}
     after: dict[int, int] = {}
     for step, digest in given:
         if digest in last:
             after[step] = step - last[digest]
         last[digest] = step
+    lead = sum(1 for _ in itertools.takewhile(lambda each: each[1] == given[0][1], given))
     if len(after) >= _KNOWN_MIN:
         usual = statistics.median(after.values())
-        firsts = [step for step, steps in after.items() if steps < _SOON * usual and after.get(step - 1) != steps]
+        known_as = dict(given)
+        regular = [step for step, steps in after.items() if _SOON * usual <= steps <= _LATE * usual]
+        come_again = {known_as[step] for step in regular}
+        soon = (step for step, steps in after.items() if steps < _SOON * usual and after.get(step - 1) != steps)
+        firsts = [step for step in soon if known_as[step] in come_again]
         late = sum(steps > _LATE * usual for steps in after.values())
-        regular = sum(_SOON * usual <= steps <= _LATE * usual for steps in after.values())
-        known, otherwise = regular + late + len(firsts), f"which come again after {usual:g} steps otherwise"
+        known, otherwise = len(regular) + late + len(firsts), f"which come again after {usual:g} steps otherwise"
         odd = late + len(firsts)
     else:  # where an epoch ends all that follow come again
         firsts = [step for step in after if step < given[-1][0] and step + 1 not in after]
         known, otherwise, odd = len(given), "and no others come again", len(firsts)
     if known >= _KNOWN_MIN and odd <= _RARE * known:
         for step in firsts:
-            yield step, f"step {step} was given the examples of step {step - after[step]}, {otherwise}"
+            if step > lead:
+                yield step, f"step {step} was given the examples of step {step - after[step]}, {otherwise}"

@@ -74,6 +74,9 @@ def test_a_batch_that_comes_too_soon_is_found(tmp_path: Path, given: list[int], 
         _SHUFFLED,
         _SHUFFLED[:50],
         _TWICE,  # each batch is trained twice
+        [*([700, 701] * 5), *_epochs(20, 80)],  # a few examples first
+        [0, *_epochs(30, 100)],  # the first one builds a model
+        [_ONCE[0], _ONCE[0], *_ONCE],
         [*_epochs(30, 75), *_epochs(30, 5)][:12],  # too few to say
     ],
 )
