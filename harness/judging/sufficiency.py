@@ -29,7 +29,8 @@ def too_little(verdict: Verdict, run: RunTrace, reference: RunTrace) -> str | No
     trains = any(client.start is not None and client.start.variables and client.seen for client in run.clients)
     if trains and of_variables is not None and of_variables.status == "not_judged" and of_variables.resolution is None:
         return _NO_VARIABLE.format(of_variables.reason)
-    steps = reference.clients[0].seen
+    # Those of a longer training are each judged by itself, and some of them only fill a place.
+    steps = () if run.header.are_single else reference.clients[0].seen
     apart = [seen.apart for seen in steps if seen.apart is not None]
     if len(apart) > _MOST * len(steps) and all(each.code != OWN for each in verdict.conditions):
         return _FEW_STEPS.format(len(apart), len(steps), apart[0])

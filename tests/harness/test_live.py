@@ -160,8 +160,9 @@ def test_a_callback_watches_a_model_that_was_built_before(keras: str, here: Path
     """Each of its variables has the name by which the judge knows it; statistics may differ between replicas."""
     Path("train.py").write_text(_FIT.format(keras=keras))
     subprocess.run([sys.executable, "train.py"], check=True, timeout=300)
-    found = lockstep("judge", "left", "--html", "page.html")
-    assert found.stdout.startswith("5 steps: 5 consistent, 0 inconsistent, 0 not judged")
+    *given, summary = lockstep("judge", "left", "--html", "page.html").stdout.splitlines()
+    assert summary.startswith("5 steps: 5 consistent, 0 inconsistent, 0 not judged")
+    assert "given that each replica normalises by its own batch: train.py:13" in given
     assert "<polyline" in Path("page.html").read_text()
 
 

@@ -98,5 +98,9 @@ def test_what_is_too_little(law: Judgement, variables: bool, apart: int, why: st
     verdict = Verdict("train", "mirrored-2", (law,))
     assert (too_little(verdict, run, reference) or "").startswith(why or "")
     assert (too_little(verdict, run, reference) is None) == (why is None)
+    if apart:
+        (of_run,) = run.clients
+        single = msgspec.structs.replace(of_run, header=msgspec.structs.replace(of_run.header, are_single=True))
+        assert too_little(verdict, RunTrace((single,)), reference) is None
     settled = dataclasses.replace(verdict, conditions=(Condition(OWN, "its own draws"),))
     assert (too_little(settled, run, reference) is None) == (why is None or apart > 0)
