@@ -171,7 +171,7 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> list[RunFailed | None]:
         if failure is not None:
             raise failure
         nothing = {"findings": (), "why_abstained": None, "nothing_compared": None}
-        return SimpleNamespace(outcome="consistent", worst_ratio=0.5, **nothing), ()
+        return SimpleNamespace(outcome="consistent", worst_ratio=0.5, conditions=(), **nothing), ()
 
     monkeypatch.setattr(Judge, "_computed", computed)
     return outcomes
