@@ -79,6 +79,8 @@ def renamed(run: RunTrace, names: Renaming) -> RunTrace:
 
 def with_names(variables: Iterable[_Named], names: Mapping[str, str]) -> tuple[_Named, ...]:
     """Variables under other names, where these are known."""
+    if not names:
+        return tuple(variables)
     return tuple(msgspec.structs.replace(each, name=names.get(each.name, each.name)) for each in variables)
 
 

@@ -152,11 +152,10 @@ class _Restart:
         """What each checkpoint had otherwise; None if no array is known that both have."""
         sums = {name: sum_of(value) for name, value in self._begun.items() if value.itemsize in BITS}
         found: list[tuple[SavedState, list[tuple[str, int]] | None]] = []
-        for state in self._states:
+        for state in (each for each in self._states if not each.goes_on):
             known = {name: each for name, each in sums.items() if called(*name) in state.sums}
-            if not state.goes_on:
-                unlike = [name for name, each in known.items() if each != state.sums[called(*name)]]
-                found.append((state, unlike if any(self._begun[name].shape for name in known) else None))
+            unlike = [name for name, each in known.items() if each != state.sums[called(*name)]]
+            found.append((state, unlike if any(self._begun[name].shape for name in known) else None))
         return found
 
     @property

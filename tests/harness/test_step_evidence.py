@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,9 +26,11 @@ from harness.evidence.steps import (
     StepPlace,
 )
 from harness.evidence.trace import DrawSeen, RunTrace
+from harness.recording.steps import RunEvidenceWriter
 from harness.recording.steps.draw_checks import DrawSource, Repeats
 from harness.recording.steps.example_ids import ExampleIds
 from harness.recording.steps.example_rows import ExampleRows
+from harness.recording.steps.protocol import StepBegin, StepEnd, Variables
 from harness.recording.steps.row_joins import NotJoinable, joined_draw, joined_rows, rows_axis, same_rows
 from harness.running.resume_steps import segments_by_state
 
@@ -122,6 +125,23 @@ def test_a_step_is_published_again_with_what_came_later(tmp_path: Path) -> None:
     ((found,),) = step.evaluation(0).replicas(_PLACE)
     assert np.array_equal(found[0].array(found[1].arrays[0]), _rows(1, 2))
     assert not step.evaluation(1).is_there
+
+
+def test_a_step_whose_state_cannot_be_read_leaves_no_evidence(tmp_path: Path) -> None:
+    """One device would begin with something of its own; the steps after it keep their numbers."""
+
+    def unreadable() -> Variables:
+        raise ValueError("no memory")
+
+    writer = EvidenceWriter(tmp_path / "steps")
+    steps = RunEvidenceWriter(writer, range(1), lambda tensors, received: received(list(tensors)))
+    for others in (tuple, unreadable, tuple):
+        with contextlib.suppress(ValueError):
+            steps.begin(StepBegin(others=others))
+        steps.end(tuple, StepEnd(done=True, trained=True))
+    steps.close()
+    run = RunEvidence([Segment((str(tmp_path / "steps"),))])
+    assert [run.step(number).is_there for number in (1, 2, 3)] == [True, False, True]
 
 
 # ---------------------------------------------------------------------- joining

@@ -90,10 +90,12 @@ class WholeTensors:
         import numpy as np
 
         tolerance, truth = self.case.tolerance, self._truth.get(step, {}).get(name)
+        if truth is None or not isinstance(tolerance, DerivedTolerance) or np.array_equal(run.array, truth.array):
+            return None  # as of what nobody changes
         before = None if run.problem or run.array.dtype.kind != "f" else self._before(step, name, run)
-        if before is None or truth is None or not isinstance(tolerance, DerivedTolerance):
+        if before is None:
             return None
-        if not np.array_equal(wide(truth.array), before) or np.array_equal(wide(run.array), before):
+        if not np.array_equal(wide(truth.array), before):
             return None
         return tolerance.is_moved(self.observable, name, step)
 
