@@ -22,17 +22,18 @@ _Place = tuple[int, str]
 """A step, and the name of a metric."""
 
 
-def with_metric_means(traces: Sequence[RunTrace]) -> list[RunTrace]:
+def with_metric_means(traces: Sequence[RunTrace], *, of_calls: bool = False) -> list[RunTrace]:
     """These with each mean that everybody has seen at a step.
 
     Args:
         traces: the reference's first.
+        of_calls: whether a mean of calls is what it is, and not the reference's.
     """
     parts = list(map(_parts, traces))
     reference = parts[0]
     places = [place for place in reference if all(place in each for each in parts)]
     return [
-        _with_means(trace, {place: _mean(own[place], reference[place]) for place in places})
+        _with_means(trace, {place: _mean(own[place], reference[place], of_calls) for place in places})
         for trace, own in zip(traces, parts, strict=True)
     ]
 
@@ -47,12 +48,14 @@ def _parts(trace: RunTrace) -> dict[_Place, Parts]:
     return {place: [part.numpy() for each in by_client for part in each[place]] for place in common}
 
 
-def _mean(parts: Parts, reference: Parts) -> float | None:
+def _mean(parts: Parts, reference: Parts, of_calls: bool) -> float | None:
     """The mean of all; None where nothing was counted."""
     count, of_reference = (float(sum(part[1] for part in each)) for each in (parts, reference))
     if not count or not of_reference:
         return None
-    if len(parts) > len(reference) and count * len(reference) == of_reference * len(parts):  # it counts calls
+    if (
+        not of_calls and len(parts) > len(reference) and count * len(reference) == of_reference * len(parts)
+    ):  # it counts calls
         means = [float(part[0] / part[1]) for part in parts if part[1]]
         expected = float(sum(part[0] for part in reference)) / of_reference
         if min(means) <= expected <= max(means):

@@ -132,10 +132,13 @@ class History(Mapping["int | None", "dict[str, Observed]"]):
             for moment in moments(run, aligned_to)
             if any(items(record, observable) is not None for record in moment.records)
         }
+        self._like: Mapping[int | None, Mapping[str, Observed]] = {}
+        if observable == "predictions" and aligned_to is not None:
+            self._like = History(aligned_to, observable, None)
         self._latest = LruCache(_KEPT_BYTES, self._put_together, _size)
 
     def _put_together(self, step: int | None) -> dict[str, Observed]:
-        return _global_values(self._moments[step], self._observable)
+        return _global_values(self._moments[step], self._observable, self._like.get(step, {}))
 
     def __getitem__(self, step: int | None) -> dict[str, Observed]:
         """The values at a step of the reference, or at the end, by name."""
@@ -169,7 +172,8 @@ def begun_with(client: ClientTrace) -> dict[int, dict[str, np.ndarray[Any, Any]]
     return found
 
 
-def _global_values(moment: Moment, observable: str) -> dict[str, Observed]:
+def _global_values(moment: Moment, observable: str, like: Mapping[str, Observed]) -> dict[str, Observed]:
+    """The values at a moment, put together to what is `like` them where parts may mean several things."""
     recorded = [items(record, observable) for record in moment.records]
     first = next(k for k, found in enumerate(recorded) if found is not None)
     values: dict[str, Observed] = {}
@@ -183,7 +187,8 @@ def _global_values(moment: Moment, observable: str) -> dict[str, Observed]:
             absent = [task for task, value in zip(moment.tasks, everywhere, strict=True) if value is None]
             parts = tuple(part for value in everywhere if isinstance(value, Value) for part in value.parts)
             problem = f"per-replica parts are missing from {', '.join(absent)}" if absent else None
-            values[name] = _joined(parts, problem) if observable == "predictions" else summed(parts, problem)
+            joined = observable == "predictions"
+            values[name] = _joined(parts, problem, like.get(name)) if joined else summed(parts, problem)
     return values
 
 
@@ -238,13 +243,17 @@ def show_rows(rows: tuple[tuple[int, ...], ...], most: int = 8) -> str:
     return " ".join(shown) or "none"
 
 
-def _joined(parts: Sequence[Array], problem: str | None) -> Observed:
-    """Predictions in input order: the one array all replicas agree on, or the replicas' rows one after another."""
+def _joined(parts: Sequence[Array], problem: str | None, like: Observed | None) -> Observed:
+    """Predictions in input order: the one array all replicas agree on, or the replicas' rows one after another.
+
+    Replicas may have equal rows, such as a class; then there are as many as of what is `like` them.
+    """
     import numpy as np
 
     if problem is not None or not parts:
         return _unusable(parts[0].dtype if parts else "float32", problem or "no replica recorded a part")
-    if all(part == parts[0] for part in parts):
+    is_whole = like is None or like.array.shape[:1] != (len(parts) * (parts[0].shape or (0,))[0],)
+    if is_whole and all(part == parts[0] for part in parts):
         return Observed(parts[0].dtype, parts[0].numpy(), rows=parts[0].rows)
     kinds = {(part.dtype, part.shape[1:], len(part.rows)) for part in parts}
     if len(kinds) > 1 or any(not part.shape for part in parts):

@@ -15,7 +15,7 @@ from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
 from harness.judging.explain.causes.shuffled_shard import SHUFFLED_SHARD
-from harness.judging.given_back import given_numbers
+from harness.judging.given_back import given_numbers, incomparable, means_of_evaluations, means_of_steps
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.wording import first_ones
@@ -252,6 +252,19 @@ def _given_back(case: Case) -> Iterator[Condition]:
         elif factor not in (None, 1.0):
             times = f"{replicas} times" if factor == replicas else f"1/{replicas} of"
             yield Condition(GIVEN_BACK, f"{what} {times} what one device gets")
+    for text in (*incomparable(case), *_means_of_calls(case)):
+        yield Condition(GIVEN_BACK, f"that {text}")
+
+
+def _means_of_calls(case: Case) -> Iterator[str]:
+    """In words, which means that Keras metrics keep count each replica's call, of which one has fewer examples."""
+    of_steps = zip(means_of_steps(case), means_of_steps(case, of_calls=True), strict=True)
+    of_evaluations = zip(means_of_evaluations(case), means_of_evaluations(case, of_calls=True), strict=True)
+    for judged, given in (*of_steps, *of_evaluations):
+        apart = next((found for one in given.numbers if (found := one.compared()).ratio > 1), None)
+        if apart is not None and judged.factor(1) == 1.0:
+            numbers = f"{apart.observed:.6g} where one device has {apart.expected:.6g}"
+            yield f"{judged.called} is a mean of what replicas give at each call, {numbers}"
 
 
 def shown(places: Sequence[str]) -> str:

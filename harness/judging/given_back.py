@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.comparing import Comparison, compare
@@ -72,11 +73,59 @@ def given_numbers(case: Case, *, steps: bool) -> list[GivenNumbers]:
         )
         return RunTrace((ClientTrace(case.run.header, tuple(found)),))
 
-    return _compared(case, truth, as_run(_alike(case.run, steps=steps)), list(map(as_run, references)))
+    return _compared(case, _numbered(truth), as_run(_alike(case.run, steps=steps)), list(map(as_run, references)))
 
 
-def means_of_evaluations(case: Case) -> list[GivenNumbers]:
-    """Means that Keras metrics keep of what replicas add in evaluations; `place` is the metric."""
+def incomparable(case: Case) -> Iterator[str]:
+    """In words, what of calls cannot be held against one device, though both runs have them."""
+    own, truth = case.run.clients[0], case.reference.clients[0]
+    cut = own.counters.cut
+    # A script is ended in the middle of what it does after its last step.
+    ours, theirs = (
+        Counter(each.name for each in client.evaluated if not each.trains and (cut is None or each.after < cut))
+        for client in (own, truth)
+    )
+    for name in ours.keys() & theirs.keys():
+        if ours[name] != theirs[name]:
+            yield f"{name} is called {_times(ours[name])} where one device calls it {_times(theirs[name])}"
+    yield from dict.fromkeys(_own_numbers(case.run))
+    found: dict[str, None] = {}
+    for steps in (True, False):
+        given = _alike(case.run, steps=steps)
+        for key, expected in _computed(case, steps=steps).items():
+            found |= dict.fromkeys(_other_shapes(given[key], expected) if key in given else ())
+    yield from found
+
+
+def _times(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
+def _own_numbers(run: RunTrace) -> Iterator[str]:
+    """Of evaluations that give each task numbers of its own, and after which nothing is reduced."""
+    alike, first = _alike(run, steps=False), run.clients[0]
+    of_all = [_calls(client, steps=False) for client in run.clients]
+    for key, each in of_all[0].items():
+        reduced = any(other.trains and other.after == each.after and other.at > each.at for other in first.evaluated)
+        if each.values and key not in alike and all(key in calls for calls in of_all) and not reduced:
+            yield f"{each.name} gives each task numbers of its own"
+
+
+def _other_shapes(given: Evaluated, expected: Evaluated) -> Iterator[str]:
+    """Of results with the same places: parts of one result may be in several."""
+    ours, theirs = ({value.name: value.parts[0].shape for value in each.values} for each in (given, expected))
+    if ours.keys() == theirs.keys():
+        for place, shape in ours.items():
+            if shape != theirs[place]:
+                what = called(given.name, place)
+                yield f"{what} gives back an array of shape {list(shape)} where one device gets {list(theirs[place])}"
+
+
+def means_of_evaluations(case: Case, *, of_calls: bool = False) -> list[GivenNumbers]:
+    """Means that Keras metrics keep of what replicas add in evaluations; `place` is the metric.
+
+    `of_calls` is as of `with_metric_means`.
+    """
     truth = _computed(case, steps=False)
 
     def as_step(number: int, call: Evaluated) -> Step:
@@ -88,8 +137,18 @@ def means_of_evaluations(case: Case) -> list[GivenNumbers]:
         return ClientTrace(client.header, tuple(found))
 
     traces = [RunTrace(tuple(map(as_client, each.clients))) for each in (*_references(case), case.run)]
-    *references, run = with_metric_means(traces)
-    return _compared(case, truth, run, references)
+    *references, run = with_metric_means(traces, of_calls=of_calls)
+    return _compared(case, _numbered(truth), run, references)
+
+
+def means_of_steps(case: Case, *, of_calls: bool = False) -> list[GivenNumbers]:
+    """Means that Keras metrics keep of what replicas add in steps; `name` is the metric.
+
+    `of_calls` is as of `with_metric_means`.
+    """
+    *references, run = with_metric_means([*_references(case), case.run], of_calls=of_calls)
+    steps = {step.index: (step.index, "") for step in case.reference.clients[0].steps if step.index not in case.apart}
+    return [replace(each, name=each.place, place="result") for each in _compared(case, steps, run, references)]
 
 
 def _references(case: Case) -> tuple[RunTrace, ...]:
@@ -116,14 +175,21 @@ def _alike(run: RunTrace, *, steps: bool) -> _Calls:
     }
 
 
-def _compared(case: Case, truth: _Calls, run: RunTrace, references: Sequence[RunTrace]) -> list[GivenNumbers]:
-    """The metrics of runs whose steps are these calls, in their order."""
+def _numbered(calls: _Calls) -> dict[int, tuple[int, str]]:
+    """The step and the name of each, by its number among all, from 1."""
+    return {number: (step, name) for number, (step, name, _) in enumerate(calls, start=1)}
+
+
+def _compared(
+    case: Case, called: Mapping[int, tuple[int, str]], run: RunTrace, references: Sequence[RunTrace]
+) -> list[GivenNumbers]:
+    """The metrics of runs at these steps of theirs, which may be calls: of what step they are, and of what name."""
     reference, *perturbed = references
     derived = isinstance(case.tolerance, DerivedTolerance)
     tolerance = DerivedTolerance(reference, perturbed) if derived else ExactTolerance()
     ours, theirs = history(run, "metrics"), history(reference, "metrics")
     found: dict[tuple[str, str], list[GivenNumber]] = {}
-    for number, ((step, name, _), _) in enumerate(truth.items(), start=1):
+    for number, (step, name) in called.items():
         for place, expected in theirs.get(number, {}).items():
             given = ours.get(number, {}).get(place)
             if given is not None and given.array.shape == expected.array.shape:

@@ -92,6 +92,46 @@ def test_what_calls_give_back_otherwise_is_a_condition(
     assert conditions_of(replace(case, interruption=interruption), [])[1] == ()
 
 
+@pytest.mark.parametrize(
+    ("shapes", "places", "trains", "told"),
+    [
+        ((4, 8), 1, False, "gives back an array of shape [4] where one device gets [8]"),
+        ((4, 8), 1, True, "gives back an array of shape [4] where one device gets [8]"),
+        ((8, 8), 1, False, None),
+        ((4, 8), 2, False, None),  # of two parts, each has a place of its own
+    ],
+)
+def test_another_shape_is_a_condition(shapes: tuple[int, int], places: int, trains: bool, told: str | None) -> None:
+    """Such as of the first replica's rows only, which nothing else tells."""
+
+    def client(rows: int, number: int, replicas: int) -> ClientTrace:
+        given = tuple(Value(f"[{place}]", (Array.of(np.zeros(rows)),)) for place in range(number))
+        call = Evaluated(1, 0, 0.0, "measured", given, trains=trains)
+        return msgspec.structs.replace(_client(replicas=replicas), evaluated=(call,))
+
+    _, found = conditions_of(_case(client(shapes[0], places, 2), reference=client(shapes[1], 1, 1)), [])
+    assert [each.text for each in found] == ([f"that measured at [0] {told}"] if told else [])
+
+
+@pytest.mark.parametrize(("cut", "told"), [(None, True), (2, False), (3, True)])
+def test_another_number_of_evaluations_is_a_condition(cut: int | None, told: bool) -> None:
+    """Not of those after the last step of a script that is ended there."""
+    run = msgspec.structs.replace(_client(0.5, replicas=2), counters=Counters(cut=cut), seen=(Seen(1, 0.0),))
+    _, found = conditions_of(_case(run, reference=_client(0.5, _RIGHT)), [])
+    text = "that measured is called once where one device calls it 2 times"
+    assert [each.text for each in found] == ([text] if told else [])
+
+
+@pytest.mark.parametrize(("reduced", "equal", "told"), [(None, False, True), (1.0, False, False), (None, True, False)])
+def test_numbers_of_each_task_are_a_condition(reduced: float | None, equal: bool, told: bool) -> None:
+    """Unless something is reduced after the evaluation that gave them."""
+    whole = Evaluated(1, 0, reduced or 0.0, "reduced", (Value("result", (Array.of(0.5),)),), trains=True)
+    workers = [_client(0.5 if equal else number, task=f"worker:{k}") for k, number in enumerate((0.1, 0.2))]
+    run = [msgspec.structs.replace(each, evaluated=(*each.evaluated, whole)) for each in workers]
+    _, found = conditions_of(_case(*run, reference=_client(0.5)), [])
+    assert [each.text for each in found] == (["that measured gives each task numbers of its own"] if told else [])
+
+
 @pytest.mark.parametrize("reported", [True, False])
 def test_what_is_reported_as_loss_is_told_as_that(reported: bool) -> None:
     """The same two numbers need not be told twice."""

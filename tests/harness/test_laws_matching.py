@@ -342,15 +342,18 @@ def test_per_replica_predictions_are_rows_in_replica_order() -> None:
     """Sharded predictions are put one after another; replicas that all predicted everything count once."""
     rows = np.arange(6.0).reshape(3, 2)
 
-    def judge(predictions: Any) -> Judgement:
+    def judge(predictions: Any, expected: Any = rows) -> Judgement:
         run = RunTrace((client(final=Final(1.0, predictions=values({"y": predictions}))),))
-        reference = RunTrace((client(final=Final(1.0, predictions=values({"y": rows}))),))
+        reference = RunTrace((client(final=Final(1.0, predictions=values({"y": expected}))),))
         return _judge("predictions_match_reference", Case(run, reference, ExactTolerance()))
 
     assert judge([rows[:2], rows[2:]]).status == "held"
     assert judge([rows, rows]).status == "held"
     assert judge([rows[2:], rows[:2]]).status == "broken"
     assert judge([rows[:2], rows[2:, :1]]).status == "broken"
+    equal = np.zeros((2, 1))
+    assert [judge([equal, equal], np.zeros((number, 1))).status for number in (2, 3, 4)] == ["held", "broken", "held"]
+    assert judge([equal, equal], np.ones((4, 1))).status == "broken"
 
 
 def test_on_read_variables_compare_by_their_aggregate() -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 
 from harness.evidence.metric_means import with_metric_means
-from harness.evidence.trace import Array, ClientTrace, Header, MeanSeen, RunTrace, Seen, Step
+from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, MeanSeen, RunTrace, Seen, Step
+from harness.judging.conditions import conditions_of
+from harness.judging.laws.protocol import Case
+from harness.judging.tolerance import DerivedTolerance
 from tests._present import present
 from tests.harness._loop import Verified
 
@@ -42,6 +46,7 @@ for _ in range(2):
     mean.reset_state()
     train(batches, 4)
 """
+_MEAN = "tf.reduce_mean(losses)"
 _SUMMED = "tf.distribute.get_replica_context().all_reduce('sum', tf.reduce_mean(losses))"
 _KERAS = {"keras": "import keras", "tf_keras": "import tf_keras as keras"}
 
@@ -96,6 +101,35 @@ def test_the_mean_is_of_what_all_replicas_add(
     assert _means(truth, _run(*([[part]] for part in parts))) == expected
 
 
+@pytest.mark.parametrize("of_evaluation", [True, False])
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([(2.0, 1.0), (1.0, 1.0)], "is a mean of what replicas give at each call, 1.5 where one device has 1.7"),
+        ([(1.8, 1.0), (1.6, 1.0)], None),
+        ([(2.0, 1.0), (1.9, 1.0)], None),  # it is wrong
+        ([(6.0, 4.0), (0.8, 1.0)], None),  # it is of examples, and wrong
+    ],
+)
+def test_a_mean_of_calls_is_a_condition(
+    parts: list[tuple[float, float]], told: str | None, of_evaluation: bool
+) -> None:
+    """No law says so: which examples count how often there is a choice, which one device does not make."""
+
+    def trace(*added: tuple[float, float]) -> RunTrace:
+        (client,) = _run([list(added)] if not of_evaluation else [[]]).clients
+        header = msgspec.structs.replace(client.header, replicas=len(added))
+        call = Evaluated(1, 0, 0.0, "measured", (), means=(_mean(*added),))
+        return RunTrace((msgspec.structs.replace(client, header=header, evaluated=(call,) * of_evaluation),))
+
+    truth = trace((1.7, 1.0))
+    truth, run = with_metric_means([truth, trace(*parts)]) if not of_evaluation else (truth, trace(*parts))
+    case = Case(run, truth, DerivedTolerance(truth, []), follows=True)
+    name = "measured at loss" if of_evaluation else "loss"
+    expected = [("given_back", f"that {name} {told}")] if told else []
+    assert [(each.code, each.text) for each in conditions_of(case, [])[1]] == expected
+
+
 def test_only_a_mean_that_everybody_has_is_compared() -> None:
     """And not one of nothing."""
     truth = _run([[(1.0, 1.0)], [(1.0, 1.0)], [(0.0, 0.0)]])
@@ -108,7 +142,7 @@ def test_only_a_mean_that_everybody_has_is_compared() -> None:
     [
         ("loss", "mirrored-2", "keras", False),
         pytest.param("losses", "mirrored-2", "keras", True, marks=pytest.mark.full),
-        pytest.param("tf.reduce_mean(losses)", "mirrored-3", "keras", True, marks=pytest.mark.full),
+        pytest.param(_MEAN, "mirrored-3", "keras", True, marks=pytest.mark.full),
         pytest.param("loss", "mirrored-3", "tf_keras", False, marks=pytest.mark.full),
         pytest.param("losses * 2", "multi_worker-2x2", "tf_keras", True, marks=pytest.mark.full),
         pytest.param("loss", "multi_worker-2", "keras", False, marks=pytest.mark.full),
@@ -118,7 +152,7 @@ def test_only_a_mean_that_everybody_has_is_compared() -> None:
 def test_a_mean_of_shares_is_found(added: str, strategy: str, keras: str, right: bool, verified: Verified) -> None:
     """A loss divided by the global batch is a share; the mean of a replica's own losses is none, however many it has.
 
-    The last steps of an epoch have unequal shares, and the mean is reset behind some of them.
+    The last steps of an epoch have unequal shares, so that a mean of means is not one device's; some reset the mean.
     """
     kind = "MultiWorkerMirroredStrategy" if strategy.startswith("multi_worker") else "MirroredStrategy"
     source = _SCRIPT.replace("KERAS", _KERAS[keras]).replace("STRATEGY", kind).replace("ADDED", added)
@@ -128,7 +162,8 @@ def test_a_mean_of_shares_is_found(added: str, strategy: str, keras: str, right:
     judged = {law.law: law.status for law in verdict.judgements}
     assert judged["metrics_match_reference"] == ("held" if right else "broken")
     assert judged["variables_match_reference"] == "held"
-    assert verdict.conditions == ()  # a metric that is read reduces what replicas counted, which is not the program's
+    # A metric that is read reduces what replicas counted, which is not the program's.
+    assert [each.code for each in verdict.conditions] == (["given_back"] if added == _MEAN else []), verdict.conditions
     if not right:
         lines = source.splitlines()
         assert lines[present(verdict.culprit).line - 1].strip() == f"mean.update_state({added})"
