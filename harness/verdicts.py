@@ -30,7 +30,7 @@ from harness.judging.per_replica import (
     with_own_state,
 )
 from harness.judging.repeated_draws import repeated_draws
-from harness.judging.sufficiency import too_little
+from harness.judging.sufficiency import too_little, trains_aside
 from harness.judging.trained_variables import trained_copies_agree, trained_uncompared
 from harness.judging.unsteady_runs import OUTSIDE, differs_by_counts, is_outside
 from harness.judging.verdict import Verdict
@@ -132,9 +132,11 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
 
 def sufficient(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
     """The verdict; one that is consistent and has compared too little is taken back."""
-    if verdict.outcome != "consistent" or not reference.follows:
+    if verdict.outcome != "consistent":
         return verdict
-    why = too_little(verdict, attempt.first, reference.trace)
+    why = trains_aside(verdict, attempt.first)
+    if why is None and reference.follows:
+        why = too_little(verdict, attempt.first, reference.trace)
     return verdict if why is None else without_judgement(verdict, why)
 
 

@@ -114,6 +114,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
         others: of a process that follows a run, at how many steps that had other examples than it was given.
         all_examples: of such a process what `Seen.given` says of one step, of all together.
         apart: of such a process, why what it did last cannot be judged by one replica; None if it can.
+        trains_aside: whether it took gradients in threads of its own only, where no step is seen.
         unjoined: lines of closures that were not joined or fetched.
         tables: lines that write a table.
         packed: lines that laid out unlike copies, with their steps.
@@ -143,6 +144,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     others: int = 0
     all_examples: GivenSeen | None = None
     apart: str | None = None
+    trains_aside: bool = False
     unjoined: tuple[str, ...] = ()
     tables: tuple[str, ...] = ()
     packed: tuple[tuple[str, int], ...] = ()

@@ -14,6 +14,10 @@ _NO_VARIABLE = (
     "steps train, and no variable was held against one device ({}): a loss follows from what the steps before have "
     "left, to which one device is set. Report variables=... to record.step, under the same names each time"
 )
+_ASIDE = (
+    "the program trains in a thread of its own, where no step is seen, and has reported no variables. Train in the "
+    "main thread, or report variables=... to record.step"
+)
 _FEW_STEPS = "{} of {} steps cannot be judged by one replica: {}"
 
 
@@ -25,13 +29,27 @@ def too_little(verdict: Verdict, run: RunTrace, reference: RunTrace) -> str | No
         run: of several replicas.
         reference: of one.
     """
-    of_variables = next((law for law in verdict.judgements if law.law == OF_VARIABLES), None)
     trains = any(client.start is not None and client.start.variables and client.seen for client in run.clients)
-    if trains and of_variables is not None and of_variables.status == "not_judged" and of_variables.resolution is None:
-        return _NO_VARIABLE.format(of_variables.reason)
+    if trains and (why := _no_variable(verdict)) is not None:
+        return _NO_VARIABLE.format(why)
     # Those of a longer training are each judged by itself, and some of them only fill a place.
     steps = () if run.header.are_single else reference.clients[0].seen
     apart = [seen.apart for seen in steps if seen.apart is not None]
     if len(apart) > _MOST * len(steps) and all(each.code != OWN for each in verdict.conditions):
         return _FEW_STEPS.format(len(apart), len(steps), apart[0])
     return trained_uncompared(run, reference)
+
+
+def trains_aside(verdict: Verdict, run: RunTrace) -> str | None:
+    """Why a consistent verdict, by whatever reference, says nothing of what the program trains in a thread of its own.
+
+    None if it does not, or its variables were held against one device.
+    """
+    aside = any(client.counters.trains_aside for client in run.clients)
+    return _ASIDE if aside and _no_variable(verdict) is not None else None
+
+
+def _no_variable(verdict: Verdict) -> str | None:
+    """Why no variable was held against one device; None if some was."""
+    law = next((law for law in verdict.judgements if law.law == OF_VARIABLES), None)
+    return law.reason if law is not None and law.status == "not_judged" and law.resolution is None else None

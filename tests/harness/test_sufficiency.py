@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from harness import verify
+from harness.evidence.counters import Counters
 from harness.evidence.trace import Array, RunTrace, Seen, SeenVariable, Start
 from harness.judging.conditions import OWN, Condition
 from harness.judging.laws.protocol import Judgement
-from harness.judging.sufficiency import too_little
+from harness.judging.sufficiency import too_little, trains_aside
 from harness.judging.verdict import Verdict
 from tests.harness._traces import client
 
@@ -104,3 +105,39 @@ def test_what_is_too_little(law: Judgement, variables: bool, apart: int, why: st
         assert too_little(verdict, RunTrace((single,)), reference) is None
     settled = dataclasses.replace(verdict, conditions=(Condition(OWN, "its own draws"),))
     assert (too_little(settled, run, reference) is None) == (why is None or apart > 0)
+
+
+@pytest.mark.parametrize(("law", "aside", "told"), [(_NOT, True, True), (_NOT, False, False), (_JUDGED, True, False)])
+def test_a_training_that_is_not_seen_needs_variables(law: Judgement, aside: bool, told: bool) -> None:
+    """Where the program takes gradients in a thread of its own."""
+    (of_run,) = _trace(variables=False).clients
+    run = RunTrace((msgspec.structs.replace(of_run, counters=Counters(trains_aside=aside)),))
+    assert (trains_aside(Verdict("train", "mirrored-2", (law,)), run) is not None) is told
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("reported", ["variables={'w': w}", "loss=loss"])
+def test_a_training_in_a_thread_is_judged_by_what_it_reports(reported: str, tmp_path: Path) -> None:
+    """Its steps are not seen: of losses and ids of examples alone nothing tells that updates are right."""
+    text = _PROGRAM.replace("MORE", "1").replace("WRONG", "replicas").replace("ROUNDED", "1")
+    loop = "    for rows in strategy.experimental_distribute_dataset(data):\n        record.step(loss=step(rows))\n"
+    assert text.endswith(loop)
+    text = (
+        text.removesuffix(loop)
+        + f"""
+    def train_all():
+        for rows in strategy.experimental_distribute_dataset(data.take(1)):
+            loss = step(rows)
+            record.step({reported})
+
+    import threading
+    thread = threading.Thread(target=train_all)
+    thread.start()
+    thread.join()
+"""
+    )
+    file = tmp_path / "train.py"
+    file.write_text(text)
+    verdict = verify(f"{file}:train", "mirrored-2", explain=False)
+    assert verdict.outcome == ("inconsistent" if "variables" in reported else "abstained"), str(verdict)
+    assert verdict.why_abstained is None or "in a thread of its own" in verdict.why_abstained

@@ -20,10 +20,12 @@ class Threads:
 
     Attributes:
         main: the identity of that one.
+        gradients_aside: whether one that takes no part has taken gradients.
     """
 
     def __init__(self) -> None:
         self.main = threading.get_ident()
+        self.gradients_aside = False
         # Of MirroredStrategy, which has a thread for each of its replicas.
         self._replicas: weakref.WeakSet[threading.Thread] = weakref.WeakSet()
 

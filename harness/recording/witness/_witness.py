@@ -265,6 +265,7 @@ class Witness:
             "overwritten": self.overwritten,
             **({} if gathered.steps is None else gathered.steps.counted),
             "apart": None if gathered.steps is None else gathered.steps.apart,
+            "trains_aside": gathered.threads.gradients_aside and not gathered.tapes,
             "tables": tuple(noted.tables),
             "by_replica": tuple(noted.by_replica),
             "packed": tuple(noted.packed.items()),

@@ -24,6 +24,7 @@ def active(gathered: WitnessState) -> Iterator[None]:
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         def gradient(tape: Any, target: Any, sources: Any, *args: Any, **options: Any) -> Any:
             if gathered.threads.is_aside:
+                gathered.threads.gradients_aside = True
                 gathered.sees()  # which notes that nothing is
                 return original(tape, target, sources, *args, **options)
             trained = _trained(gathered, sources)
