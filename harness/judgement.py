@@ -11,12 +11,11 @@ from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.evidence.witness_values import for_coordinator
 from harness.judging.align.other_draws import none_judged
-from harness.judging.conditions import SHUFFLED, SHUFFLED_APART, Condition, conditions_of
+from harness.judging.conditions import SHUFFLED, SHUFFLED_APART
 from harness.judging.environments import environments_of
 from harness.judging.explain import closest
 from harness.judging.explain import explain as explanation_of
 from harness.judging.judge import JudgedRun, judge_parts
-from harness.judging.laws.protocol import Judgement
 from harness.judging.losses import course_of
 from harness.judging.not_finite import not_finite
 from harness.judging.resumed_script import worded
@@ -55,17 +54,13 @@ def judge(
         diagnose: whether to say why it is inconsistent, which takes longer than to find that it is.
     """
     judged = judge_parts(parts, reference)
-    judgements: tuple[Judgement, ...] = judged.judgements
-    conditions: tuple[Condition, ...] = ()
-    if reference.follows:
-        judgements, conditions = conditions_of(judged.last, judgements)
     in_turns = (IN_TURNS,) if for_coordinator(parts.last) else ()
     found = judged.last.interruption
     verdict = Verdict(
         program=program,
         strategy=(parts.earlier[0].trace if parts.earlier else parts.last).header.strategy,
-        judgements=judgements,
-        conditions=conditions,
+        judgements=judged.judgements,
+        conditions=judged.conditions,
         tasks=tasks,
         seconds=seconds,
         tolerance=judged.case.tolerance.name,

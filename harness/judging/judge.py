@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.parts import Parts
 from harness.evidence.reference import Reference
 from harness.judging.align import aligned_cases
+from harness.judging.conditions import Condition, conditions_of
 from harness.judging.laws import Case, judge_all
 from harness.judging.laws.protocol import Judgement
 from harness.judging.resolution import joined
@@ -19,11 +21,13 @@ class JudgedRun:
 
     Attributes:
         judgements: one of each law, broken where it is broken in any part.
+        conditions: what is taken as given, in any part.
         case: what explanations are looked for in: the first part that is wrong, else the last.
         last: the case of the last part; its `interruption` holds the parts before.
     """
 
     judgements: tuple[Judgement, ...]
+    conditions: tuple[Condition, ...]
     case: Case
     last: Case
 
@@ -37,9 +41,16 @@ def judge_parts(parts: Parts, reference: Reference) -> JudgedRun:
     for number, other in reference.earlier.items():
         if number < len(cases) - 1:
             cases[number] = aligned_cases(parts, other)[number]
-    found = [tuple(_placed(judgement, case.where) for judgement in judge_all(case)) for case in cases]
+    found, conditions = zip(*map(_judged, cases), strict=True)
     wrong = [case for case, judgements in zip(cases, found, strict=True) if _broken(judgements)]
-    return JudgedRun(_joined(found), wrong[0] if wrong else cases[-1], cases[-1])
+    given = tuple(dict.fromkeys(itertools.chain.from_iterable(conditions)))
+    return JudgedRun(_joined(found), given, wrong[0] if wrong else cases[-1], cases[-1])
+
+
+def _judged(case: Case) -> tuple[tuple[Judgement, ...], tuple[Condition, ...]]:
+    """What the laws say of a part, and what is taken as given there, which breaks none of them."""
+    judgements = tuple(_placed(judgement, case.where) for judgement in judge_all(case))
+    return conditions_of(case, judgements) if case.follows else (judgements, ())
 
 
 def _broken(judgements: Sequence[Judgement]) -> bool:
@@ -73,6 +84,9 @@ def _joined_law(before: Sequence[Judgement], last: Judgement) -> Judgement:
     if not judged:
         return last
     broken = _broken(judged)
+    shows_little = next((each for each in before if each.status == "not_judged" and each.compared), None)
+    if shows_little is not None and not broken:
+        return replace(shows_little, reason=f"before the interruption, {shows_little.reason}")
     if last.status == "not_judged" and not broken:
         held = sum(judgement.compared for judgement in judged)
         return replace(last, reason=f"held until the interruption; in the resumed run: {last.reason}", compared=held)

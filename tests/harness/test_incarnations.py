@@ -214,3 +214,38 @@ def test_closures_are_counted_over_all_parts(repeated: int) -> None:
     parts = Parts(part(range(5, 9), ended=True), tuple(Part(trace, 2, 2) for trace in earlier))
     broken = {law.law for law in judge_parts(parts, whole).judgements if law.status == "broken"}
     assert ("updates_counted" in broken) == bool(repeated)
+
+
+@pytest.mark.parametrize(("noise", "status"), [(0.0, "held"), (0.9, "not_judged")])
+def test_a_part_that_shows_too_little_is_not_judged(noise: float, status: str) -> None:
+    """What a later part holds says nothing of it."""
+    noisy = [
+        msgspec.structs.replace(each, variables=(variable("w", np.array([1.5 * each.index * (1 + noise)])),))
+        if each.index < 5
+        else each
+        for each in _client(EVERY).steps
+    ]
+    perturbed = (RunTrace((msgspec.structs.replace(_client(EVERY), steps=tuple(noisy)),)),)
+    parts = Parts(_part(range(5, 9)).trace, (_part(range(1, 5)),))
+    judgements = judge_parts(parts, Reference(REFERENCE.trace, perturbed)).judgements
+    (found,) = (each for each in judgements if each.law == "variables_match_reference")
+    assert found.status == status
+    assert found.reason.startswith("before the interruption, the bound of") is (status == "not_judged")
+
+
+@pytest.mark.parametrize("before", [(1, 2, 3, 4), (1, 2, 3, 3)])
+def test_what_a_part_takes_as_given_is_of_that_part(before: tuple[int, ...]) -> None:
+    """An order of its own, after a restart, is a condition; an example that came twice before that is none."""
+
+    def trace(ids: Sequence[int], follows: bool = False) -> RunTrace:
+        steps = (step(index, loss=1.0, examples=((number,),)) for index, number in enumerate(ids, start=1))
+        found = client(*steps, dataset_orders=1)
+        return RunTrace(
+            (msgspec.structs.replace(found, header=msgspec.structs.replace(found.header, follows=follows)),)
+        )
+
+    parts = Parts(trace((5, 7, 6, 8)), (Part(trace(before), 4, 4),))
+    judged = judge_parts(parts, Reference(trace(EVERY, follows=True)))
+    broken = [each.law for each in judged.judgements if each.status == "broken"]
+    assert broken == ([] if len({*before}) == len(before) else ["examples_match_reference"])
+    assert [each.code for each in judged.conditions] == ["order_of_examples"]
