@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from socket import gethostname
 
@@ -124,13 +124,13 @@ def opened(deposit: Path, job: DepositJob) -> Path:
     return folder
 
 
-def ended(folder: Path, unseen: Iterable[str] = ()) -> None:
-    """Note that the process of a folder has come to its end, and what could not be seen of it.
+def ended(folder: Path) -> None:
+    """Note that the process of a folder has come to its end.
 
     Raises:
         OSError: it cannot be noted.
     """
-    (folder / _ENDED).write_text("".join(f"{text}\n" for text in unseen))
+    (folder / _ENDED).touch()
 
 
 def has_ended(folder: Path) -> bool:

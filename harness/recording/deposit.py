@@ -122,7 +122,7 @@ class EvidenceDeposit:
         """The training has come to its end."""
         with contextlib.suppress(OSError):  # who judges waits longer
             if self._folder is not None:
-                ended(self._folder, self._witness.unseen)
+                ended(self._folder)
 
 
 @contextlib.contextmanager
