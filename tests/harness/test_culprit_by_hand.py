@@ -14,8 +14,8 @@ from harness.evidence.bindings import ARGUMENT, CONSTANT, ENTRY, GRAPH, NAME, RE
 from harness.evidence.trace import Array
 from harness.evidence.watched_step import Frame
 from harness.judging.culprit import Culprit, NoCulprit, made_by_hand
+from harness.judging.culprit.by_hand import statement_at
 from harness.judging.culprit.parts_by_hand import WRONG, meant
-from harness.judging.culprit.statements import statement_at
 from harness.subject.strategies import strategy_case
 
 _X = np.random.default_rng(3).normal(size=(4, 6))

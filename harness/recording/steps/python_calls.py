@@ -7,12 +7,14 @@ a mean over one replica's rows by NumPy is seen to be one. Nobody can read that 
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
-from collections.abc import Callable, Sequence
+import random
+import types
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from harness.recording.noise.protocol import eps_of
-from harness.recording.steps.generators import generators_saved
 from harness.recording.steps.python_rows import depends_on_others
 from harness.recording.steps.row_joins import NotJoinable, Parts, joined_draw, rows_axis
 from harness.recording.watch.places import BY_PYTHON
@@ -62,7 +64,7 @@ class PythonCall:
             return [True] * len(own)
         others = {number for number, value in enumerate(own) if not _is_joined(number, value, parts)}
         if self._calls and others - self._drawn:
-            restore = generators_saved(self._function)  # from which the program may draw elsewhere
+            restore = _generators_saved(self._function)  # from which the program may draw elsewhere
             known = len(self._drawn)
             self._look(own, others, arguments)
             if not known and not self.keeps_state:
@@ -89,7 +91,7 @@ class PythonCall:
 
     def _differs_by_state(self, arguments: Sequence[Any]) -> bool:
         """Whether it gives something else twice with the same arguments and the same random generators."""
-        restore = generators_saved(self._function)
+        restore = _generators_saved(self._function)
         one = self._called(arguments)
         restore()
         other = self._called(arguments)
@@ -104,7 +106,7 @@ class PythonCall:
             shapes = [part[number].shape for part in parts if number < len(part)]
             if own[number].dtype.kind == "f" and rows_axis(own[number].shape, shapes) == 0:
                 sizes = [shape[0] for shape in shapes]
-                saved = functools.partial(generators_saved, self._function)
+                saved = functools.partial(_generators_saved, self._function)
                 if depends_on_others(self._called, arguments, sizes, number, saved):
                     return True
         return False
@@ -162,3 +164,66 @@ def _is_near(own: Any, other: Any) -> bool:
     own, other = own.astype(float), other.astype(float)
     scale = float(np.max(np.abs(own), initial=0.0, where=np.isfinite(own)))
     return bool(np.allclose(other, own, rtol=0.0, atol=_EPS_MAX * eps * scale, equal_nan=True))
+
+
+# ---------------------------------------------------------------------- generators that a function may use
+
+
+_OBJECTS_MAX = 1000
+_DEPTH_MAX = 4
+
+
+def _generators_saved(function: Callable[..., Any]) -> Callable[[], None]:
+    """Note the state of all of them; what is returned sets them back to it."""
+    import numpy as np
+
+    saved: list[tuple[Callable[[Any], Any], Any]] = [
+        (random.setstate, random.getstate()),
+        (np.random.set_state, np.random.get_state(legacy=False)),
+    ]
+    for each in _reached(function):
+        if isinstance(each, np.random.Generator):
+            bits = each.bit_generator
+            saved.append((functools.partial(setattr, bits, "state"), copy.deepcopy(bits.state)))
+        elif isinstance(each, np.random.RandomState):
+            saved.append((each.set_state, each.get_state(legacy=False)))
+        elif isinstance(each, random.Random):
+            saved.append((each.setstate, each.getstate()))
+
+    def restore() -> None:
+        for set_state, state in saved:
+            set_state(copy.deepcopy(state))
+
+    return restore
+
+
+def _reached(function: Any) -> Iterator[Any]:
+    """What a function refers to, directly or by other functions, attributes and items, as far as that is few."""
+    waiting, seen = [(function, 0)], set[int]()
+    while waiting and len(seen) < _OBJECTS_MAX:
+        each, depth = waiting.pop(0)
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if depth < _DEPTH_MAX:
+            with contextlib.suppress(Exception):  # the program's own objects may do anything where they are looked at
+                waiting += [(inner, depth + 1) for inner in _inner(each)]
+
+
+def _inner(value: Any) -> list[Any]:
+    if isinstance(value, (list, tuple)):
+        return list(value[:_OBJECTS_MAX])
+    if isinstance(value, dict):
+        return list(value.values())[:_OBJECTS_MAX]
+    if isinstance(value, functools.partial):
+        return [value.func, *value.args, *value.keywords.values()]
+    found = [getattr(value, "__self__", None), getattr(value, "__func__", None)]
+    if (code := getattr(value, "__code__", None)) is not None:
+        with contextlib.suppress(ValueError):  # a cell is empty until its variable is
+            found += [cell.cell_contents for cell in value.__closure__ or ()]
+        found += [value.__globals__[name] for name in code.co_names if name in value.__globals__]
+        found += [*(value.__defaults__ or ()), *(value.__kwdefaults__ or {}).values()]
+    elif type(value).__module__ not in ("builtins", "numpy"):
+        found += list(getattr(value, "__dict__", {}).values())[:_OBJECTS_MAX]
+    return [each for each in found if each is not None and not isinstance(each, types.ModuleType)]
