@@ -244,13 +244,17 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     own: tuple[SeenVariable, ...] = ()
 
 
+EVALUATE = "model.evaluate"
+"""How an evaluation by Keras is called, of which what that logs is known, in `fit` too."""
+
+
 class Evaluated(msgspec.Struct, frozen=True, tag=True):
     """What a call has given back that ran replicas and took no gradients: the numbers that are the same for all.
 
     `after` is the step before it, and `number` is 0 for the first such call of this name after that. `name` is what the
     program calls it. `apart` is, in a process that follows a run, why one replica cannot compute it. A call that
-    `trains` is the step `after` itself, or reduces what came of it. `means` are those of Keras metrics that an
-    evaluation has updated.
+    `trains` is the step `after` itself, or reduces what came of it, or is `EVALUATE`. `means` are those of Keras
+    metrics that an evaluation has updated.
     """
 
     after: int

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from harness.evidence.observed import history
-from harness.evidence.trace import RunTrace
+from harness.evidence.trace import EVALUATE, RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
 from harness.judging.explain.causes.shuffled_shard import SHUFFLED_SHARD
@@ -236,16 +236,18 @@ def _given_back(case: Case) -> Iterator[Condition]:
     """What calls give back to the program that is not what one device gives, such as a loss that it prints.
 
     A step that gives what a metric keeps gives another number at later calls, where one device has not seen all. What
-    the program reports as its loss is judged as that.
+    the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean.
     """
-    if case.interruption is not None:
+    if case.interruption is not None or case.wholes:
         return
     replicas = case.run.header.replicas
     losses = {each.array.tobytes() for found in history(case.run, "loss").values() for each in found.values()}
     for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
         if of_steps and all(one.observed.array.tobytes() in losses for one in given.numbers):
             continue
-        factor, first = given.factor(replicas), given.numbers[0].compared()
+        every = [one.compared() for one in given.numbers]
+        apart = [one for one in every if one.ratio > 1]
+        factor, first = given.factor(replicas), (apart if given.name == EVALUATE and apart else every)[0]
         what = f"that what {given.called} gives back is"
         if factor is None and of_steps and first.observed is not None and first.ratio > 1:
             yield Condition(GIVEN_BACK, f"{what} {first.observed:.6g} where one device gets {first.expected:.6g}")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from harness.evidence.counters import Counters
-from harness.evidence.trace import Array, ClientTrace, Evaluated, Header, RunTrace, Seen, Value
+from harness.evidence.trace import EVALUATE, Array, ClientTrace, Evaluated, Header, RunTrace, Seen, Value
 from harness.judging.conditions import conditions_of
 from harness.judging.interruption import Interruption
 from harness.judging.laws.evaluations_match_reference import LAW
@@ -171,6 +171,9 @@ def test_what_one_replica_cannot_compute_is_not_judged() -> None:
     assert (found.status, "its own moving_mean" in found.reason) == ("not_judged", True)
     assert LAW.concerns(case)
     assert not LAW.concerns(replace(case, follows=False))
+    wholes = replace(_case(_client(1.0, replicas=2), reference=_client(0.5)), wholes=True)
+    assert LAW.judge(wholes).status == "not_judged"
+    assert conditions_of(wholes, [])[1] == ()
     assert not LAW.concerns(_case(_client(0.1), reference=_client()))
 
 
@@ -201,3 +204,89 @@ def test_a_loss_that_is_printed_otherwise_is_a_condition(
     assert [each.code for each in verdict.conditions] == (["given_back"] if told else [])
     assert not told or told in verdict.conditions[0].text
     assert any("numbers that a step gives back" in note for note in verdict.notes) is (told is None)
+
+
+_FIT = """
+import numpy as np
+import tensorflow as tf
+IMPORT
+
+x = np.random.default_rng(0).normal(size=(40, 4)).astype("float32")
+y = np.abs(x).sum(axis=1, keepdims=True)
+strategy = tf.distribute.MirroredStrategy()
+
+class Model(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1, kernel_initializer="ones")
+
+    def call(self, x):
+        return self.dense(x)
+
+    def test_step(self, data):
+        x, y = data
+        return {"error": MEASURED(tf.abs(y - self(x)))}
+
+with strategy.scope():
+    model = Model()
+    model.compile(optimizer="sgd", loss="mse")
+CALL
+"""
+_CALLS = {
+    "fit": "model.fit(x, y, batch_size=8, epochs=2, verbose=0, shuffle=False, validation_data=(x, y))",
+    "evaluate": "model.fit(x, y, batch_size=8, shuffle=False)\nmodel.evaluate(x, y, batch_size=8)",
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("keras", "measured", "call", "told"),
+    [
+        ("import keras", "tf.reduce_max", "fit", "where one device gets"),
+        ("import keras", "tf.reduce_mean", "evaluate", None),  # Keras 3 averages what replicas give
+        ("import tf_keras as keras", "tf.reduce_mean", "evaluate", "is 2 times what one device gets"),  # it adds it up
+        ("import tf_keras as keras", "0.125 * tf.reduce_sum", "fit", None),
+    ],
+)
+def test_what_keras_logs_of_an_evaluation_is_a_condition(
+    keras: str, measured: str, call: str, told: str | None, verified: Verified
+) -> None:
+    """A validation is called by `fit`, and a step of its own gives what no metric keeps."""
+    source = _FIT.replace("IMPORT", keras).replace("MEASURED", measured).replace("CALL", _CALLS[call])
+    if "0.125" in measured:
+        source = source.replace("validation_data=(x, y)", "validation_data=(x, y), validation_batch_size=8")
+    verdict = verified(source, "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert [each.code for each in verdict.conditions] == (["given_back"] if told else [])
+    for each in verdict.conditions:
+        assert each.text.startswith("that what model.evaluate at ['error'] gives back is"), each.text
+        assert (told or "") in each.text
+
+
+@pytest.mark.parametrize(("numbers", "given"), [((0.5, _RIGHT), None), ((0.5, 0.7), "0.7 where one device gets 0.75")])
+def test_each_evaluation_that_keras_logs_counts(numbers: tuple[float, float], given: str | None) -> None:
+    """Each begins anew, so that a later one is no more than the first one is."""
+
+    def logged(client: ClientTrace) -> ClientTrace:
+        calls = tuple(msgspec.structs.replace(each, name=EVALUATE, trains=True) for each in client.evaluated)
+        return msgspec.structs.replace(client, evaluated=calls)
+
+    case = _case(logged(_client(*numbers, replicas=2)), reference=logged(_client(0.5, _RIGHT)))
+    _, found = conditions_of(case, [])
+    assert [each.text for each in found] == ([f"that what {EVALUATE} gives back is {given}"] if given else [])
+
+
+@pytest.mark.parametrize(("rows", "numbers", "told"), [(4, (1, 2), "[4]"), (8, (2, 4), "2 times"), (8, (1, 3), None)])
+def test_whole_numbers_of_evaluations_are_no_finding(rows: int, numbers: tuple[int, int], told: str | None) -> None:
+    """A rounding may decide about an answer; not about how many there are, or about their number times the replicas."""
+
+    def client(rows: int, *numbers: int, replicas: int) -> ClientTrace:
+        header = _client(replicas=replicas).header
+        arrays = [np.resize(np.array([number, 0]), rows) for number in numbers]
+        calls = (Evaluated(1, k, 0.0, "hits", (Value("result", (Array.of(each),)),)) for k, each in enumerate(arrays))
+        return ClientTrace(header, evaluated=tuple(calls))
+
+    case = _case(client(rows, *numbers, replicas=2), reference=client(8, 1, 2, replicas=1))
+    assert LAW.judge(case).status == "not_judged"
+    _, found = conditions_of(case, [])
+    assert [told is not None and told in each.text for each in found] == ([True] if told else [])

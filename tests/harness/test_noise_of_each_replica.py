@@ -77,6 +77,47 @@ def test_numbers_that_are_not_normal_do_not_add_up() -> None:
     assert verdict.outcome == "inconsistent", str(verdict)
 
 
+_OF_FUNCTION = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+x = np.random.default_rng(0).normal(size=(32, 5)).astype("float32")
+with strategy.scope():
+    w = tf.Variable(tf.zeros([5]), name="w")
+
+def replica(x):
+    scale = 1.0 + 0.1 * tf.random.normal([])
+    with tf.GradientTape() as tape:
+        loss = scale * tf.reduce_sum((tf.linalg.matvec(x, w) - 1.0) ** 2) / SIZE
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+@tf.function
+def step(iterator):
+    strategy.run(replica, args=(next(iterator),))
+
+def rows(context):
+    return tf.data.Dataset.from_tensor_slices(x).batch(16 // context.num_replicas_in_sync)
+
+iterator = iter(strategy.distribute_datasets_from_function(rows))
+for _ in range(2):
+    step(iterator)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("size", "outcome"), [("16.0", "consistent"), ("tf.cast(tf.shape(x)[0], tf.float32)", "inconsistent")]
+)
+def test_replicas_that_stand_for_wholes_have_one_element_of_a_worker_s(
+    size: str, outcome: str, verified: Verified
+) -> None:
+    """Its data would end before the run's if each of them took one."""
+    verdict = verified(_OF_FUNCTION.replace("SIZE", size), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)
+    assert [each.code for each in verdict.conditions] == ["own"]
+
+
 _SUMS = Standing(own="sum")
 
 

@@ -100,6 +100,43 @@ def test_what_is_divided_by_the_number_of_workers(
     assert not verdict.conditions
 
 
+_IN_REPLICA = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+x = np.random.default_rng(1).normal(size=(64, 3)).astype("float32")
+
+def rows(context):
+    mine = tf.data.Dataset.from_tensor_slices(x).shard(context.num_input_pipelines, context.input_pipeline_id)
+    return mine.batch(context.get_per_replica_batch_size(16))
+
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3]))
+
+@tf.function
+def step(x):
+    def replica(x):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean((tf.linalg.matvec(x, w) - 1.0) ** 2) / WORKERS
+        w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w)))
+
+    strategy.run(replica, args=(x,))
+
+for batch in strategy.distribute_datasets_from_function(rows):
+    step(batch)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("workers", [_OF_RESOLVER, _OF_RESOLVER.replace("num_tasks", "job_tasks").join(["len(", ")"])])
+def test_workers_are_counted_in_functions_that_replicas_run(workers: str, verified: Verified) -> None:
+    """AutoGraph, which has converted them, calls for them what they call; one within another has a line of its own."""
+    verdict = verified(_IN_REPLICA.replace("WORKERS", workers), "multi_worker-2", explain=False, prove=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert f"in the reference {WORKERS} divides a tensor at train.py:19 is 1" in verdict.notes
+
+
 _CLOSURES = """
 import numpy as np
 import tensorflow as tf

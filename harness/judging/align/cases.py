@@ -78,6 +78,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
     named = (replace(part, trace=named_as(part.trace, reference.trace)) for part in parts.earlier)
     parts = replace(parts, last=named_as(parts.last, reference.trace), earlier=tuple(named))
     number = 1 + len(parts.earlier)
+    follows, wholes = reference.follows, reference.standing.are_wholes
     done, apart = _Done(), steps_with_other_draws(reference.trace)
     cases: list[Case] = []
     struck: tuple[StruckAt, ...] = ()
@@ -89,7 +90,7 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
         if reference.follows:
             apart = apart | overflown(case.reference, case.run)
         struck = (*_restored(case, struck), *_corrupt_values_of_case(case, part.struck))
-        cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=reference.follows))
+        cases.append(replace(case, struck=struck, where=_where(k, number), apart=apart, follows=follows, wholes=wholes))
         # Ends of epochs count from 1 in each part, steps are those of the reference already.
         done.add(case.run, begin if per_epoch(case.run, reference.trace) else 0, begin)
         done.reached = max(done.reached, begin + part.furthest)
@@ -107,7 +108,8 @@ def aligned_cases(parts: Parts, reference: Reference) -> tuple[Case, ...]:
             where=_where(number, number) if cases else "",
             notes=(*notes, *told(apart, reference.trace)),
             apart=apart,
-            follows=reference.follows,
+            follows=follows,
+            wholes=wholes,
         ),
     )
 

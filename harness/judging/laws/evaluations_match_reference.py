@@ -7,6 +7,7 @@ choose by it: a mean of replicas' means, of which one has fewer examples, is ano
 from __future__ import annotations
 
 from harness.evidence.comparing import Comparison
+from harness.evidence.observed import is_integer
 from harness.judging.given_back import GivenNumber, GivenNumbers, calls_of, given_numbers, means_of_evaluations
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
@@ -25,11 +26,15 @@ class _EvaluationsMatchReference(Law):
 
         A program may scale what it gets by the number of replicas, which is a condition.
         """
+        if case.wholes:
+            return not_judged(self.id, "what replicas that stand each for a whole give an evaluation is a mean")
         truth = calls_of(case.reference, steps=False).values()
         if all(each.apart is not None for each in truth):
             why = next(each.apart for each in truth)
             return not_judged(self.id, f"no evaluation can be computed by one replica: {why}")
-        given, means = given_numbers(case, steps=False), means_of_evaluations(case)
+        # A whole number, such as of right answers, may be another one where a rounding decides.
+        given = [each for each in given_numbers(case, steps=False) if not is_integer(each.numbers[0].expected.dtype)]
+        means = means_of_evaluations(case)
         compared = [each for each in given if each.factor(case.run.header.replicas) in (None, 1.0)]
         findings, worst = [], 0.0
         for each in (*compared, *means):

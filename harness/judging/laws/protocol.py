@@ -88,7 +88,8 @@ class Case:
     the numbers that faults have changed, here or in what was restored. `saves` are those
     of the whole run, known to its last part. `where` names the part of a run in parts. `notes` are what a verdict says
     of what the harness saw by itself. `apart` says by step why one replica could not compute it; the end of the run
-    follows from its last step. `follows` is whether the reference followed the run, step by step. `share` is, where a
+    follows from its last step. `follows` is whether the reference followed the run, step by step, and `wholes` whether
+    each of its replicas stands for a whole, so that what they add up is a mean. `share` is, where a
     rule reads losses that nobody reported, by what that of each replica counts: 1, or one by their number; `told` are
     the observables that only a rule reads so, and no law judges.
     """
@@ -104,6 +105,7 @@ class Case:
     notes: tuple[str, ...] = ()
     apart: Mapping[int, str] = field(default_factory=dict)
     follows: bool = False
+    wholes: bool = False
     share: float | None = None
     told: frozenset[str] = frozenset()
 

@@ -9,12 +9,20 @@ from pathlib import Path
 from types import FrameType
 
 from harness.evidence.stand_ins import StandIn
+from harness.recording.watch.places import Places
 from harness.subject.script import Script
 from simulator.agent.places import place
 
 _OWN = str(Path(__file__).parents[3]) + os.sep
 _CONVERTED = "__autograph_generated_file"
 _OWN_PACKAGES = tuple(f"{_OWN}{name}{os.sep}" for name in ("harness", "simulator", "_lockstep"))
+
+
+def _converter() -> str:
+    """The file through which a function calls others that AutoGraph has converted."""
+    from tensorflow.python.autograph.impl import api
+
+    return str(api.__file__)
 
 
 class CannotStandIn(Exception):
@@ -35,6 +43,7 @@ class StandIns:
     def __init__(self, script: Script) -> None:
         self.script = script
         self._found: dict[StandIn, None] = {}
+        self._places = Places()
         places = sysconfig.get_paths()
         self._foreign = (*_OWN_PACKAGES, *{places[key] + os.sep for key in places if key.endswith("lib")}, "<")
         # Through which a variable of the environment is read.
@@ -65,7 +74,7 @@ class StandIns:
     def asked_by_script(self) -> bool:
         """Whether the caller of the function that asks is a file of the user's, and none of a library's or ours."""
         frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who calls is all that is to be known
-        while frame is not None and frame.f_code.co_filename.startswith(self._standard):
+        while frame is not None and frame.f_code.co_filename.startswith((*self._standard, _converter())):
             frame = frame.f_back
         if frame is None:
             return False
@@ -78,8 +87,9 @@ class StandIns:
         from tensorflow.python.util import tf_stack
 
         for frame in reversed(list(tf_stack.extract_stack())):
-            if self._is_users(frame.filename):
-                return place(self._shown(frame.filename), frame.lineno)
+            file, line, _ = self._places.written(frame.filename, frame.lineno, frame.name)
+            if self._is_users(file):
+                return place(self._shown(file), line)
         return self.script.name
 
     def _is_users(self, filename: str) -> bool:

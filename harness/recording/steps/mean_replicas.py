@@ -51,6 +51,28 @@ def averaging() -> Iterator[None]:
         for extended, name in itertools.product(kinds, ("_reduce_to", "_batch_reduce_to", "_replica_ctx_all_reduce")):
             if name in vars(extended):
                 stack.enter_context(patched(extended, name, around))
+        stack.enter_context(_one_element())
+        yield
+
+
+@contextlib.contextmanager
+def _one_element() -> Iterator[None]:
+    """Within this context all replicas have one element of what a function makes for a worker, and not one each."""
+    import tensorflow as tf
+    from tensorflow.python.distribute import distribute_lib
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def distribute(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
+            times = strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what it reads
+
+            def same(*parts: Any) -> Any:
+                return tf.data.Dataset.from_tensors(parts if len(parts) > 1 else parts[0]).repeat(times)
+
+            return original(strategy, lambda context: dataset_fn(context).flat_map(same), options)
+
+        return distribute
+
+    with patched(distribute_lib.StrategyBase, "distribute_datasets_from_function", around):
         yield
 
 

@@ -91,7 +91,7 @@ class Places:
 
         # As TensorFlow keeps it with an operation, outermost frame first: with the lines of what AutoGraph converted.
         found = tf_stack.extract_stack(stacklevel=1)
-        stack = tuple(self._written(frame.filename, frame.lineno, frame.name) for frame in found)
+        stack = tuple(self.written(frame.filename, frame.lineno, frame.name) for frame in found)
         other = self.other()
         if (stack, other) not in self._known:
             self._known[stack, other] = self._place(stack, other)
@@ -104,6 +104,22 @@ class Places:
         frame, here = self.frames[caller], Path.cwd()
         file = Path(frame.file)
         return place(str(file.relative_to(here) if file.is_relative_to(here) else file), frame.line)
+
+    def written(self, file: str, line: int, function: str) -> tuple[str, int, str]:
+        """The line of the program that AutoGraph has made a line of, any other line as it is.
+
+        TensorFlow does the same for what the thread itself has converted, and a function within a function that another
+        thread has converted is not that.
+        """
+        if _CONVERTED not in file:
+            return file, line, function
+        from tensorflow.python.util import tf_stack
+
+        if (file, line) not in self._lines:
+            for mappers in list(tf_stack._source_mapper_stacks.values()):  # noqa: SLF001 - of other threads
+                self._lines.update(mappers[-1].get_effective_source_map())
+        found = self._lines.get((file, line), (file, line, function))
+        return found if found[2] else (*found[:2], LAMBDA)
 
     def caller(self) -> int | None:
         """The innermost line of the program's own at which this thread is."""
@@ -126,27 +142,11 @@ class Places:
     def _in(self, thread: int) -> int | None:
         frame = sys._current_frames().get(thread)  # noqa: SLF001 - documented so
         while frame is not None:
-            at = self._written(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
+            at = self.written(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)
             if self.is_own(at[0]):
                 return self._number(Frame(*at, own=True))
             frame = frame.f_back
         return None
-
-    def _written(self, file: str, line: int, function: str) -> tuple[str, int, str]:
-        """The line of the program that AutoGraph has made a line of, any other line as it is.
-
-        TensorFlow does the same for what the thread itself has converted, and a function within a function that another
-        thread has converted is not that.
-        """
-        if _CONVERTED not in file:
-            return file, line, function
-        from tensorflow.python.util import tf_stack
-
-        if (file, line) not in self._lines:
-            for mappers in list(tf_stack._source_mapper_stacks.values()):  # noqa: SLF001 - of other threads
-                self._lines.update(mappers[-1].get_effective_source_map())
-        found = self._lines.get((file, line), (file, line, function))
-        return found if found[2] else (*found[:2], LAMBDA)
 
     def _place(self, stack: _Stack, other: int | None) -> CodePlace:
         begin = 0

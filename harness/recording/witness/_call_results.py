@@ -11,11 +11,14 @@ from harness.recording.layouts import is_laid_out
 _ELEMENTS_MAX = 1 << 16
 
 
-def values_of(result: Any) -> tuple[Value, ...]:
+def values_of(result: Any, *, with_integers: bool) -> tuple[Value, ...]:
     """The floating tensors in a structure, by their places in it; none that each replica has for itself, or a mesh."""
+    import tensorflow as tf
+
     found = []
     for path, each in _flat(result):
-        if _is_floating(each) and not is_laid_out(each) and (each.shape.num_elements() or 0) <= _ELEMENTS_MAX:
+        is_number = _is_floating(each) or (with_integers and isinstance(each, tf.Tensor) and each.dtype.is_integer)
+        if is_number and not is_laid_out(each) and (each.shape.num_elements() or 0) <= _ELEMENTS_MAX:
             found.append(Value(path, (Array.of(each.numpy()),)))
     return tuple(found)
 

@@ -312,7 +312,7 @@ class Witness:
         number = number if last == after else 0
         self._results[name] = after, number + 1
         with gathered.silent():
-            values = values_of(result)
+            values = values_of(result, with_integers=not trains)
         means = () if trains else _means(gathered.passed)
         if values or means:
             self._send(Evaluated(after, number, now(), name, values, apart, trains, means))
