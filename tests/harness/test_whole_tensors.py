@@ -210,3 +210,22 @@ def test_a_change_that_its_gradient_does_not_have_is_no_rounding(gradients: list
 
     reference, rerun = map(run, gradients)
     assert follows_gradient(reference, [rerun], "w", 1, [np.array([0.0, 2.0])]) is follows
+
+
+@pytest.mark.parametrize(
+    ("changes", "follows"),
+    [
+        ([0.3, -0.1, 0.2, -0.2, 0.4], True),  # as a momentum makes of it that is about to turn
+        ([0.3, 0.3, -0.3, 0.3, -0.3], False),  # as a clock does
+        ([0.3, -0.1, 0.2, -0.2], False),  # of as few nobody knows
+    ],
+)
+def test_a_change_that_is_a_multiple_of_its_gradients_is_rounding(changes: list[float], follows: bool) -> None:
+    """However much larger it is, beside what it changes, than that of the gradient."""
+
+    def run(gradient: float) -> RunTrace:
+        found = (Value("w", (Array.of(np.array([gradient])),), per_replica=True),)
+        return RunTrace((client(step(1, seen=Seen(1, 1.0, gradients=found))),))
+
+    reruns = [run(1.0 + shift) for shift in (0.03, -0.01, 0.02, -0.02, 0.04)[: len(changes)]]
+    assert follows_gradient(run(1.0), reruns, "w", 1, [np.array([each]) for each in changes]) is follows

@@ -308,7 +308,10 @@ _MOST = 0.5
 def follows_gradient(
     reference: RunTrace, reruns: Sequence[RunTrace], name: str, step: int | None, draws: Sequence[Floats]
 ) -> bool:
-    """Whether most of these changes are in elements whose gradient changes too; True where no gradient is known.
+    """Whether most of these changes are in elements whose gradient changes as well, or are as large as its changes.
+
+    True where no gradient is known. What a step adds may change by more than its gradient, as where a momentum is about
+    to turn: then several reruns tell that the one is a multiple of the other.
 
     Args:
         reference: without noise.
@@ -328,7 +331,19 @@ def follows_gradient(
     with np.errstate(invalid="ignore", over="ignore"):
         shift = np.max([np.abs(each - truth) for each in known], axis=0)
         moved = ~(shift < _PART * np.abs(truth)) & (shift != 0)  # also what has become no number
+        if len(known) == len(draws) >= _MANY:
+            moved |= _is_multiple(np.stack(draws), np.stack(known) - truth)
     return float(total[moved].sum()) >= _MOST * float(total.sum())
+
+
+def _is_multiple(changes: Floats, shifts: Floats) -> Floats:
+    """Of which elements the changes of all reruns, along the first axis, are one multiple of those of its gradient."""
+    import numpy as np
+
+    square = np.sum(shifts * shifts, axis=0)
+    multiple = np.divide(np.sum(changes * shifts, axis=0), square, out=np.zeros_like(square), where=square > 0)
+    left = np.sum((changes - multiple * shifts) ** 2, axis=0)
+    return np.asarray((square > 0) & (left <= _PART**2 * np.sum(changes * changes, axis=0)))
 
 
 def _gradient(run: RunTrace, name: str, step: int | None) -> Floats | None:
