@@ -99,10 +99,13 @@ def test_styles_change_no_letter() -> None:
     assert painted.startswith("\0error[loss_times_replicas]\0:")
 
 
-@pytest.mark.parametrize(("code", "is_told"), [(GIVEN_BACK, True), (ORDER, False)])
-def test_what_is_given_back_may_decide_what_nothing_else_explains(code: str, is_told: bool) -> None:
+@pytest.mark.parametrize(
+    ("what", "code", "is_told"),
+    [("variables", GIVEN_BACK, True), ("variables", ORDER, False), ("examples", GIVEN_BACK, False)],
+)
+def test_what_is_given_back_may_decide_what_nothing_else_explains(what: str, code: str, is_told: bool) -> None:
     """As a rate that the program sets by the loss: it is no finding itself, since it may only be printed."""
-    found = Finding("variables_match_reference", "off", None, 2, "variables", "rate", (), 0.05, 0.035, 0.0)
+    found = Finding(f"{what}_match_reference", "off", None, 2, what, "rate", (), 0.05, 0.035, 0.0)
     given = Condition(code, "that what step gives back is 2 times what one device gets")
     verdict = Verdict(
         "train.py", "mirrored-2", (Judgement(found.law, "broken", findings=(found,)),), conditions=(given,)

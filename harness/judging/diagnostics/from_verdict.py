@@ -98,7 +98,8 @@ def _cure(verdict: Facts) -> str:
     if kind is not None or (first := verdict.first_divergence) is None:
         return "" if kind is None else kind.cure
     of_law = next((law.cure for law in all_laws() if law.id == first.law), "")
-    return of_law or (_OF_GIVEN_BACK if any(each.code == GIVEN_BACK for each in verdict.conditions) else "")
+    decides = first.observable != "examples" and any(each.code == GIVEN_BACK for each in verdict.conditions)
+    return of_law or (_OF_GIVEN_BACK if decides else "")
 
 
 def _labels(verdict: Facts) -> list[Label]:
