@@ -296,9 +296,9 @@ class JudgedAttempt:
         """The verdict by one replica to which an order of rows gives each of them a rank among those of all."""
         return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(ranks=True)), tasks)
 
-    def by_draws(self, tasks: Tasks, own: Literal["sum", "first"]) -> Verdict:
+    def by_draws(self, tasks: Tasks, own: Literal["sum", "first"]) -> tuple[Verdict, Reference]:
         """The verdict by one replica that draws what follows from what each replica of the run drew for itself."""
-        return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(own=own)), tasks)[0]
+        return self.by(dataclasses.replace(self.asked.venue(self.case), standing=Standing(own=own)), tasks)
 
     def of_tensorflow(self, verdict: Verdict) -> Verdict:
         """The verdict on a run on a mesh; where TensorFlow is to blame and not the program, that says so.

@@ -127,7 +127,8 @@ def judged_by(attempt: JudgedAttempt, tasks: Tasks, live: LiveReference | None =
                 return without_judgement(verdict, why), reference
     if case.ps and reference.follows and is_outside(verdict, attempt.evidence):
         return without_judgement(verdict, OUTSIDE), reference
-    return sufficient(attempt, _by_more_runs(attempt, verdict, reference, tasks), reference), reference
+    verdict, by = _by_more_runs(attempt, verdict, reference, tasks)
+    return sufficient(attempt, verdict, by), reference
 
 
 def sufficient(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> Verdict:
@@ -140,18 +141,22 @@ def sufficient(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -
     return verdict if why is None else without_judgement(verdict, why)
 
 
-def _by_more_runs(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
-    """A verdict by one replica, where that cannot say all."""
+def _by_more_runs(
+    attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks
+) -> tuple[Verdict, Reference]:
+    """A verdict by one replica, where that cannot say all, and by what its steps are judged."""
     if verdict.outcome == "consistent" and any(each.code == DRAWN_DATA for each in verdict.conditions):
-        return by_drawn_data(attempt, verdict, reference)
+        return by_drawn_data(attempt, verdict, reference), reference
     if attempt.case.replicas == 1 or attempt.changes is not None or not reference.follows:
-        return verdict
+        return verdict, reference
     if verdict.outcome != "consistent" or leaves_out_steps(reference.trace):
         return _by_what_is_own(attempt, verdict, reference, tasks)
-    return verdict
+    return verdict, reference
 
 
-def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+def _by_what_is_own(
+    attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks
+) -> tuple[Verdict, Reference]:
     """A verdict that is inconsistent, or says nothing of some steps, where replicas may have something of their own."""
     trace, evidence = reference.trace, attempt.evidence
     renamed = trained_uncompared(attempt.first, trace, as_many=True)
@@ -160,29 +165,33 @@ def _by_what_is_own(attempt: JudgedAttempt, verdict: Verdict, reference: Referen
         or made_for_each(verdict, attempt.first, trace, evidence)
         or drawn_by_each(verdict, trace, evidence)
     ):
-        return without_judgement(verdict, why)
+        return without_judgement(verdict, why), reference
     if names := trained_from(verdict, attempt.evidence):
         verdict = with_own_state(verdict, names)
     own = sources(verdict, reference.trace, attempt.evidence)
     if not own or reports_own(verdict, attempt.evidence):
-        return verdict
+        return verdict, reference
     with contextlib.suppress(LockstepError):  # then nothing more is known
         by_wholes = settled(verdict, attempt.by_wholes(tasks), own, reference.trace)
         if by_wholes.outcome == "consistent" and (names := own_state(attempt.evidence)):
             phase("following it with the same state on all replicas, for whether they train from their own")
             if variables_differ(attempt.by_wholes(tasks, common=True)):
-                return with_own_state(verdict, names)
+                return with_own_state(verdict, names), reference
         verdict = by_wholes
-    return _by_own_draws(attempt, verdict, reference, tasks) if verdict.outcome == "inconsistent" else verdict
+    if verdict.outcome != "inconsistent":
+        return verdict, reference
+    return _by_own_draws(attempt, verdict, reference, tasks)
 
 
-def _by_own_draws(attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks) -> Verdict:
+def _by_own_draws(
+    attempt: JudgedAttempt, verdict: Verdict, reference: Reference, tasks: Tasks
+) -> tuple[Verdict, Reference]:
     """An inconsistent verdict, unless what replicas draw for themselves comes to what one device draws."""
     lines = lines_of_draws(reference.trace, "own")
     for own, what in _OWN_DRAWS.items() if lines else ():
         phase("following it again, for what the draws of each replica come to")
         with contextlib.suppress(LockstepError):  # then nothing more is known
-            drawn = attempt.by_draws(tasks, own)
+            drawn, by = attempt.by_draws(tasks, own)
             if drawn.outcome == "consistent":
-                return dataclasses.replace(drawn, notes=(*drawn.notes, what.format(shown(lines))))
-    return verdict
+                return dataclasses.replace(drawn, notes=(*drawn.notes, what.format(shown(lines)))), by
+    return verdict, reference
