@@ -65,10 +65,16 @@ def _one_element() -> Iterator[None]:
         def distribute(strategy: Any, dataset_fn: Any, options: Any = None) -> Any:
             times = strategy._extended._num_replicas_in_sync  # noqa: SLF001 - what it reads
 
-            def same(*parts: Any) -> Any:
-                return tf.data.Dataset.from_tensors(parts if len(parts) > 1 else parts[0]).repeat(times)
+            def whole(context: Any) -> Any:
+                dataset = dataset_fn(context)
 
-            return original(strategy, lambda context: dataset_fn(context).flat_map(same), options)
+                def same(*parts: Any) -> Any:
+                    element = tf.nest.pack_sequence_as(dataset.element_spec, tf.nest.flatten(parts))
+                    return tf.data.Dataset.from_tensors(element).repeat(times)
+
+                return dataset.flat_map(same)
+
+            return original(strategy, whole, options)
 
         return distribute
 
