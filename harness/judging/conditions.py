@@ -6,6 +6,7 @@ judged all the same; who wants to train as one device would asks for `--strict`,
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -84,6 +85,7 @@ CONDITIONS = {
 """By its code what each says, and what to do for a run without it."""
 _SHOWN = 4
 _EXAMPLES, _ROWS, _IN_TURN = "examples_match_reference", "rows_whole", "examples_in_turn"
+_VARIABLES = "variables_match_reference"
 SHUFFLED = "shuffle_before_shard"
 """The cause of `harness.judging.explain.causes` that is a condition."""
 _ORDER_TEXT = "the run's own order of examples, which is not that of one device"
@@ -108,7 +110,7 @@ def conditions_of(case: Case, judgements: Sequence[Judgement]) -> tuple[tuple[Ju
         judgements: what the laws say of it.
     """
     found = [*_equal_draws(case.reference), *_own_statistics(case.reference), *_by_python(case.reference)]
-    found += [*_placed(case.run), *_unread(case.run), *_given_back(case), *_ended_by_hand(case.run)]
+    found += [*_placed(case.run), *_unread(case.run), *_given_back(case, judgements), *_ended_by_hand(case.run)]
     in_turn = any(judgement.law == _IN_TURN and judgement.status == "held" for judgement in judgements)
     shares = _cut_by_worker(case.run, case.reference, in_turn=in_turn)
     broken = {judgement.law for judgement in judgements if judgement.status == "broken"}
@@ -232,20 +234,25 @@ def _ended_by_hand(run: RunTrace) -> Iterator[Condition]:
         yield Condition(ENDED_BY_HAND, text)
 
 
-def _given_back(case: Case) -> Iterator[Condition]:
+def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Condition]:
     """What calls give back to the program that is not what one device gives, such as a loss that it prints.
 
     A step that gives what a metric keeps gives another number at later calls, where one device has not seen all. What
-    the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean.
+    the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean. After a
+    step that is wrong no evaluation by Keras is what it should be.
     """
     if case.interruption is not None or case.wholes:
         return
     replicas = case.run.header.replicas
+    steps = (found.step for law in judgements if law.law == _VARIABLES for found in law.findings)
+    wrong = min((step for step in steps if step is not None), default=math.inf)
     losses = {each.array.tobytes() for found in history(case.run, "loss").values() for each in found.values()}
     for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
         if of_steps and all(one.observed.array.tobytes() in losses for one in given.numbers):
             continue
-        every = [one.compared() for one in given.numbers]
+        every = [one.compared() for one in given.numbers if given.name != EVALUATE or one.step < wrong]
+        if not every:
+            continue
         apart = [one for one in every if one.ratio > 1]
         factor, first = given.factor(replicas), (apart if given.name == EVALUATE and apart else every)[0]
         what = f"that what {given.called} gives back is"

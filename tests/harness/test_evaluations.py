@@ -13,7 +13,7 @@ from harness.evidence.trace import EVALUATE, Array, ClientTrace, Evaluated, Head
 from harness.judging.conditions import conditions_of
 from harness.judging.interruption import Interruption
 from harness.judging.laws.evaluations_match_reference import LAW
-from harness.judging.laws.protocol import Case
+from harness.judging.laws.protocol import Case, Finding, Judgement
 from harness.judging.tolerance import DerivedTolerance
 from tests.harness._loop import LOOP, Verified
 from tests.harness._traces import step
@@ -274,6 +274,9 @@ def test_each_evaluation_that_keras_logs_counts(numbers: tuple[float, float], gi
     case = _case(logged(_client(*numbers, replicas=2)), reference=logged(_client(0.5, _RIGHT)))
     _, found = conditions_of(case, [])
     assert [each.text for each in found] == ([f"that what {EVALUATE} gives back is {given}"] if given else [])
+    wrong = Finding("variables_match_reference", "off", step=2)
+    _, found = conditions_of(case, [Judgement(wrong.law, "broken", findings=(wrong,))])
+    assert found == (), "after a wrong step nothing is what it should be"
 
 
 @pytest.mark.parametrize(("rows", "numbers", "told"), [(4, (1, 2), "[4]"), (8, (2, 4), "2 times"), (8, (1, 3), None)])

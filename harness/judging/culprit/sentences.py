@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_NEAREST = 12
+"""Operations before one that only the run has, among which there may be one of another line."""
 _ASSIGNED = re.compile(r"^(\w+)\s*=(?!=)")
 _KINDS = {
     SPLIT: "split by examples",
@@ -53,6 +56,8 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         or used_undivided(aligned, broken)
         or reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
     )
+    taken = None if broken.node in aligned.truths else _taken(aligned, broken.node)
+    relation += "" if taken is None else f"; what it takes was made by {_at(taken)}"
     losses = map(side.producer, side.watched.targets if kind is LOSS else ())
     frame = next((side.caller(made) for made in losses if made is not None), frame)
     return Culprit(
@@ -70,6 +75,26 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
         kind=None if kind is None else kind.code,
         among=side.among(op) if frame is not None and frame == side.caller(op) else None,
     )
+
+
+def _taken(aligned: Alignment, node: OperationNode) -> Frame | None:
+    """Another line of the program's that made what an operation takes which only the run has, such as one of Keras.
+
+    Then its own line is no more than a call: what it is wrong for is the value that it was given.
+    """
+    side, op = aligned.sides[node.client], aligned.op(node)
+    op = side.forward_of(op) or op if op.differentiates else op
+    pending, seen = deque([op]), {op.number}
+    while pending and len(seen) <= _NEAREST:
+        for made in map(side.producer, pending.popleft().inputs):
+            if made is None or made.type == "Const" or made.number in seen:
+                continue
+            frame = side.caller(made)
+            if frame is not None and frame != side.caller(op):
+                return frame
+            seen.add(made.number)
+            pending.append(made)
+    return None
 
 
 def _of_one_replica(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | None, str] | None:
