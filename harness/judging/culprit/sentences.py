@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
+_KERASES = {"keras", "tf_keras"}
 _NEAREST = 12
 """Operations before one that only the run has, among which there may be one of another line."""
 _ASSIGNED = re.compile(r"^(\w+)\s*=(?!=)")
@@ -78,12 +79,14 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
 
 
 def _taken(aligned: Alignment, node: OperationNode) -> Frame | None:
-    """Another line of the program's that made what an operation takes which only the run has, such as one of Keras.
+    """Another line of the program's that made what an operation of Keras takes which only the run has.
 
     Then its own line is no more than a call: what it is wrong for is the value that it was given.
     """
     side, op = aligned.sides[node.client], aligned.op(node)
     op = side.forward_of(op) or op if op.differentiates else op
+    if not op.frames or not _KERASES & {*Path(side.watched.frames[op.frames[-1]].file).parts}:
+        return None
     pending, seen = deque([op]), {op.number}
     while pending and len(seen) <= _NEAREST:
         for made in map(side.producer, pending.popleft().inputs):
