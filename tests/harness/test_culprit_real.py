@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from harness import verify
+from tests._present import present
+from tests.harness._loop import Verified
 
 _HERE = Path(__file__).name
 
@@ -251,3 +253,29 @@ def test_what_replicas_keep_for_themselves_is_blamed_last() -> None:
     verdict = verify(_accumulating, "mirrored-2", explain=True, prove=False)
     assert verdict.culprit is not None, str(verdict)
     assert verdict.culprit.line == _line("of its own"), str(verdict)
+
+
+_OWN_LOSS = """
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+def total(y, output):
+    return tf.reduce_sum((y - output) ** 2) / 8.0  # the loss
+
+x = np.random.default_rng(0).normal(size=(24, 4)).astype("float32")
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+    model.compile(optimizer="sgd", loss=total)
+model.fit(x, x.sum(axis=1, keepdims=True), batch_size=8, shuffle=False, verbose=0)
+"""
+
+
+@pytest.mark.full
+def test_behind_a_division_by_keras_stands_the_line_of_what_it_divides(verified: Verified) -> None:
+    """What replicas give it has to be a mean; the program's own line of the division is that which calls `fit`."""
+    culprit = present(verified(_OWN_LOSS, "mirrored-2", explain=True, prove=False).culprit)
+    line = next(number for number, text in enumerate(_OWN_LOSS.splitlines(), start=1) if text.endswith("# the loss"))
+    assert culprit.relation.endswith(f"; what it takes was made by train.py:{line}")
+    assert "model.fit" in culprit.source
