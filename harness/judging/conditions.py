@@ -241,7 +241,7 @@ def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Conditi
     the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean. After a
     step that is wrong no evaluation by Keras is what it should be.
     """
-    if case.interruption is not None or case.wholes:
+    if case.interruption is not None or case.where or case.wholes:  # a part has only some of the reference's calls
         return
     replicas = case.run.header.replicas
     steps = (found.step for law in judgements if law.law == _VARIABLES for found in law.findings)

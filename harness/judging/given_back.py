@@ -85,8 +85,8 @@ def incomparable(case: Case) -> Iterator[str]:
         Counter(each.name for each in client.evaluated if not each.trains and (cut is None or each.after < cut))
         for client in (own, truth)
     )
-    for name in ours.keys() & theirs.keys():
-        if ours[name] != theirs[name]:
+    for name in ours:
+        if theirs[name] not in (0, ours[name]):
             yield f"{name} is called {_times(ours[name])} where one device calls it {_times(theirs[name])}"
     yield from dict.fromkeys(_own_numbers(case.run))
     found: dict[str, None] = {}

@@ -90,6 +90,7 @@ def test_what_calls_give_back_otherwise_is_a_condition(
     assert LAW.concerns(case) is not trains
     interruption = Interruption(1, case.run, 2, False, case.reference, "mirrored-2")
     assert conditions_of(replace(case, interruption=interruption), [])[1] == ()
+    assert conditions_of(replace(case, where="in part 1 of 2"), [])[1] == ()
 
 
 @pytest.mark.parametrize(
