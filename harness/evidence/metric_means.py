@@ -53,9 +53,8 @@ def _mean(parts: Parts, reference: Parts, of_calls: bool) -> float | None:
     count, of_reference = (float(sum(part[1] for part in each)) for each in (parts, reference))
     if not count or not of_reference:
         return None
-    if (
-        not of_calls and len(parts) > len(reference) and count * len(reference) == of_reference * len(parts)
-    ):  # it counts calls
+    counts_calls = len(parts) > len(reference) and count * len(reference) == of_reference * len(parts)
+    if counts_calls and not of_calls:
         means = [float(part[0] / part[1]) for part in parts if part[1]]
         expected = float(sum(part[0] for part in reference)) / of_reference
         if min(means) <= expected <= max(means):

@@ -45,15 +45,21 @@ def _train(strategy: Any, record: Any, *, noise: str) -> None:
         record.step(variables=[w])
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("strategy", ["mirrored-2", "mirrored-3", "multi_worker-2"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "mirrored-2",
+        pytest.param("mirrored-3", marks=pytest.mark.full),
+        pytest.param("multi_worker-2", marks=pytest.mark.full),
+    ],
+)
 @pytest.mark.parametrize(
     ("noise", "outcome", "codes"),
     [
         ("root", "consistent", []),
-        ("first", "consistent", []),
-        ("whole", "inconsistent", ["own"]),
-        ("count", "consistent", ["own"]),
+        pytest.param("first", "consistent", [], marks=pytest.mark.full),
+        pytest.param("whole", "inconsistent", ["own"], marks=pytest.mark.full),
+        pytest.param("count", "consistent", ["own"], marks=pytest.mark.full),
     ],
 )
 def test_noise_adds_up_to_that_of_one_device(strategy: str, noise: str, outcome: str, codes: list[str]) -> None:

@@ -15,14 +15,9 @@ from simulator.agent.places import place
 
 _OWN = str(Path(__file__).parents[3]) + os.sep
 _CONVERTED = "__autograph_generated_file"
+_CONVERTER = str(Path("tensorflow", "python", "autograph", "impl", "api.py"))
+"""Through which a function that AutoGraph has converted calls others."""
 _OWN_PACKAGES = tuple(f"{_OWN}{name}{os.sep}" for name in ("harness", "simulator", "_lockstep"))
-
-
-def _converter() -> str:
-    """The file through which a function calls others that AutoGraph has converted."""
-    from tensorflow.python.autograph.impl import api
-
-    return str(api.__file__)
 
 
 class CannotStandIn(Exception):
@@ -74,7 +69,7 @@ class StandIns:
     def asked_by_script(self) -> bool:
         """Whether the caller of the function that asks is a file of the user's, and none of a library's or ours."""
         frame: FrameType | None = sys._getframe(2)  # noqa: SLF001 - who calls is all that is to be known
-        while frame is not None and frame.f_code.co_filename.startswith((*self._standard, _converter())):
+        while frame is not None and self._calls_for_others(frame.f_code.co_filename):
             frame = frame.f_back
         if frame is None:
             return False
@@ -91,6 +86,9 @@ class StandIns:
             if self._is_users(file):
                 return place(self._shown(file), line)
         return self.script.name
+
+    def _calls_for_others(self, filename: str) -> bool:
+        return filename.startswith(self._standard) or filename.endswith(_CONVERTER)
 
     def _is_users(self, filename: str) -> bool:
         return not filename.startswith(self._foreign) and _CONVERTED not in filename

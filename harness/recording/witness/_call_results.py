@@ -12,7 +12,12 @@ _ELEMENTS_MAX = 1 << 16
 
 
 def values_of(result: Any, *, with_integers: bool) -> tuple[Value, ...]:
-    """The floating tensors in a structure, by their places in it; none that each replica has for itself, or a mesh."""
+    """The floating tensors in a structure, by their places in it; none that each replica has for itself, or a mesh.
+
+    Args:
+        result: the structure.
+        with_integers: whether those of whole numbers are wanted, too.
+    """
     import tensorflow as tf
 
     found = []
