@@ -19,12 +19,12 @@ from harness.evidence.links import BUILT
 from harness.evidence.restart_files import note_found, traces_of
 from harness.evidence.steps import FOR_ALL, RunEvidence, Segment, Standing, evidence_folder
 from harness.evidence.trace import Header
-from harness.recording.autotune import without_autotune
 from harness.recording.clock import moved_clock
 from harness.recording.closure_files import Files
 from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import mend_seeds, own_draws, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
+from harness.recording.iterators import datasets_outlive, without_autotune
 from harness.recording.keras_build import optimizers_built_before
 from harness.recording.replica_lines import lines_that_count
 from harness.recording.serial_closures import serial_closures
@@ -156,7 +156,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
             stack.enter_context(noise.active())
         stack.enter_context(fixed_draws(program.fixed_draws))
         in_data = stack.enter_context(own_draws(case, client, assignment.incarnation))
-        stack.enter_context(as_reference(assignment))
+        stack.enter_context(around_program(assignment))
         if assignment.standing.are_wholes:
             stack.enter_context(counted_as_one())
         if watch is not None:
@@ -210,12 +210,13 @@ def until_over(assignment: Assignment) -> Callable[[], None]:
 
 
 @contextlib.contextmanager
-def as_reference(assignment: Assignment) -> Iterator[None]:
-    """What is around a program that follows a run, as a function or as a script."""
+def around_program(assignment: Assignment) -> Iterator[None]:
+    """What is around a program, as a function or as a script; some of it only where that follows a run."""
     with (
         without_autotune() if assignment.follows else contextlib.nullcontext(),
         without_shard_hints() if assignment.follows else contextlib.nullcontext(),
         averaging() if assignment.standing.are_wholes else contextlib.nullcontext(),
+        datasets_outlive(),
         optimizers_built_before(),
     ):
         yield

@@ -19,11 +19,10 @@ from harness.evidence.independence import notes_of
 from harness.evidence.links import BUILT
 from harness.evidence.restart_files import note_files_found
 from harness.evidence.trace import Header
-from harness.recording.autotune import leave_iterators
 from harness.recording.client import (
     Assignment,
+    around_program,
     as_here,
-    as_reference,
     bound_threads,
     check_shape,
     folder_of,
@@ -41,6 +40,7 @@ from harness.recording.closure_files import Files
 from harness.recording.default_seeds import DatasetDraws, own_draws, seeded_generators
 from harness.recording.file_access import note_files
 from harness.recording.fixed_draws import fixed_draws
+from harness.recording.iterators import leave_iterators
 from harness.recording.noise import Noise
 from harness.recording.patches import patched
 from harness.recording.placement import placement_of
@@ -292,7 +292,7 @@ def _around(
     """What is around a script, as its own reference or in the cluster; to be called when it has ended."""
     stack, case = session.stack, session.case
     session.in_data = stack.enter_context(own_draws(case, case.clients.index(task_name()), _started(assignment)))
-    stack.enter_context(as_reference(assignment))
+    stack.enter_context(around_program(assignment))
     if _is_reference(case, assignment):
         told: dict[str, Any] = {"follows": bool(assignment.follows), "replicas": assignment.standing.replicas}
         stack.enter_context(one_replica(stand_ins, **told))

@@ -1,8 +1,12 @@
-"""Runs of a reference iterate without the thread of tf.data that may make the end of an iterator wait."""
+"""Iterators whose end neither waits for the thread that tunes them nor kills the process."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -19,7 +23,7 @@ def _elements() -> list[tuple[bool, list[int]]]:
     """Of one dataset, with the thread and without."""
     import tensorflow as tf
 
-    from harness.recording.autotune import without_autotune
+    from harness.recording.iterators import without_autotune
 
     found = []
     for around in (contextlib.nullcontext, without_autotune):
@@ -73,7 +77,7 @@ def _alive(leave: bool) -> list[bool]:
 
     import tensorflow as tf
 
-    from harness.recording.autotune import leave_iterators
+    from harness.recording.iterators import leave_iterators
 
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     data = tf.data.Dataset.range(8).batch(4)
@@ -93,3 +97,39 @@ def test_a_script_that_is_ended_waits_for_no_iterator() -> None:
     for leave in (True, False):
         with Cluster(Topology(worker=1, devices="cpu:2")) as cluster:
             assert cluster.run(_alive, leave)["worker:0"].value == [leave, leave]
+
+
+_GIVEN_UP = """
+import contextlib, sys, time
+import tensorflow as tf
+from harness.recording.iterators import datasets_outlive
+
+options = tf.data.Options()
+options.experimental_optimization.apply_default_optimizations = False  # as Keras has it for arrays
+tf.config.set_logical_device_configuration(
+    tf.config.list_physical_devices("CPU")[0], 2 * [tf.config.LogicalDeviceConfiguration()]
+)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+
+def slow(x):
+    time.sleep(0.003)
+    return x
+
+with datasets_outlive() if sys.argv[1] == "outlive" else contextlib.nullcontext():
+    for _ in range(40):
+        data = tf.data.Dataset.range(8).map(lambda x: tf.ensure_shape(tf.numpy_function(slow, [x], tf.int64), []))
+        iterator = iter(strategy.experimental_distribute_dataset(data.batch(2).with_options(options)))
+        next(iterator)
+        del data, iterator
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("way", "exit_code"), [("outlive", 0), ("as-it-is", -signal.SIGSEGV)])
+def test_an_iterator_that_is_given_up_while_it_fetches_kills_nobody(way: str, exit_code: int) -> None:
+    """Memory that is given back is overwritten at once, so that TensorFlow's defect shows itself each time."""
+    env = {**os.environ, "MALLOC_PERTURB_": "165"}
+    done = subprocess.run(
+        [sys.executable, "-c", _GIVEN_UP, way], env=env, capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == exit_code, done.stderr.decode()[-2000:]
