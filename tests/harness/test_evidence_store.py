@@ -114,3 +114,20 @@ def test_axes_whose_sizes_one_device_cannot_rely_on(
         passed = tuple(PlaceValue(place, replica, arrays) for replica, arrays in enumerate(stored))
         writer.publish(StepEvidence(index, (), passed))
     assert RunEvidence([Segment((str(tmp_path / "steps"),))]).uneven_axes(place, 0) == axes
+
+
+def test_axes_along_which_batches_are_not_alike_from_call_to_call(tmp_path: Path) -> None:
+    """Those of evaluations by themselves, which may be of other sizes."""
+    writer, place = EvidenceWriter(tmp_path / "steps"), StepPlace(GIVEN, 0, 1)
+
+    def passed(shape: tuple[int, ...]) -> tuple[PlaceValue, ...]:
+        return tuple(PlaceValue(place, replica, (writer.put(np.zeros(shape, np.float32)),)) for replica in range(2))
+
+    for index in (1, 2):
+        writer.begin(index)
+        evaluations = tuple(passed((rows, 5)) for rows in (4, 3, 2)[:index])
+        writer.publish(StepEvidence(index, (), passed((4, 5)), evaluations=evaluations))
+    evidence = RunEvidence([Segment((str(tmp_path / "steps"),))])
+    assert evidence.varying_axes(place, 0, evaluated=False) == set()
+    assert evidence.varying_axes(place, 0, evaluated=True) == {0}
+    assert evidence.varying_axes(StepPlace(GIVEN, 1, 1), 0, evaluated=True) == set()

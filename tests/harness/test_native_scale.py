@@ -359,3 +359,46 @@ def test_a_sum_of_means_may_be_divided_after_it(change: str, outcome: str, verif
     """What replicas add up to is too large by their number then, and the step is not."""
     verdict = verified(_LATER.replace("CHANGE", change), "mirrored-2", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
+
+
+_EVALUATED = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+BATCH = 8 * strategy.num_replicas_in_sync
+x = np.random.default_rng(0).normal(size=(50, 3)).astype("float32")
+data = strategy.distribute_datasets_from_function(
+    lambda context: tf.data.Dataset.from_tensor_slices(x).batch(context.get_per_replica_batch_size(BATCH))
+)
+with strategy.scope():
+    w = tf.Variable(tf.zeros([3, 1]))
+
+def replica(x):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(tf.square(x @ w - 1.0)[:, 0], global_batch_size=BATCH)
+    w.assign_sub(0.1 * tf.distribute.get_replica_context().all_reduce("HOW", tape.gradient(loss, w)))
+
+@tf.function
+def step(batch):
+    strategy.run(replica, args=(batch,))
+
+@tf.function
+def evaluate(batch):
+    return strategy.reduce("SUM", strategy.run(lambda x: tf.reduce_sum(x @ w), args=(batch,)), axis=None)
+
+batches = iter(data)
+for _ in range(3):
+    step(next(batches))
+print(sum(float(evaluate(batch)) for batch in data))
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("how", "outcome"), [("SUM", "consistent"), ("MEAN", "inconsistent")])
+def test_a_last_batch_of_an_evaluation_is_smaller_than_one_device_has_it(
+    how: str, outcome: str, verified: Verified
+) -> None:
+    """On one device the script has batches of one replica, of which one more is whole."""
+    verdict = verified(_EVALUATED.replace("HOW", how), "mirrored-2", explain=False, prove=False)
+    assert verdict.outcome == outcome, str(verdict)

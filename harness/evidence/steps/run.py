@@ -111,6 +111,10 @@ class RunStep:
         ]
         return RunStep(self.index, self.segment, found if len(found) == len(self._found) else [])
 
+    def evaluations(self) -> Iterator[RunStep]:
+        """All of these."""
+        return itertools.takewhile(lambda each: each.is_there, map(self.evaluation, itertools.count()))
+
     def reported(self, number: int) -> list[tuple[EvidenceReader, HeldVariable]]:
         """What variables held at a report of the program's since this step, from 0."""
         return [(reader, each) for reader, step in self._found for each in step.reported[number]]
@@ -207,7 +211,7 @@ class RunEvidence:
     def __init__(self, segments: Sequence[Segment]) -> None:
         self._segments = [(each, [EvidenceReader(folder) for folder in each.folders]) for each in segments]
         self._looked_at = 0
-        self._shapes: dict[tuple[StepPlace, int], list[list[tuple[int, ...]]]] = {}
+        self._shapes: dict[tuple[StepPlace, int, bool], list[list[tuple[int, ...]]]] = {}
 
     @property
     def is_there(self) -> bool:
@@ -241,14 +245,31 @@ class RunEvidence:
             place: of the batches.
             part: which of the arrays that passed it.
         """
+        return set(_uneven(self._shapes_at(place, part)))
+
+    def varying_axes(self, place: StepPlace, part: int, *, evaluated: bool) -> set[int]:
+        """Axes along which batches had other sizes from call to call, as where the last one of an epoch is smaller.
+
+        Args:
+            place: as of `uneven_axes`.
+            part: the same.
+            evaluated: whether of calls between steps, which take no gradients.
+        """
+        shapes = set(itertools.chain.from_iterable(self._shapes_at(place, part, evaluated=evaluated)))
+        if len({len(shape) for shape in shapes}) != 1:
+            return set()
+        return {axis for axis, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1}
+
+    def _shapes_at(self, place: StepPlace, part: int, *, evaluated: bool = False) -> list[list[tuple[int, ...]]]:
         while self._looked_at < _STEPS_MAX and self.is_settled(self._looked_at + 1):
             step = self.step(self._looked_at + 1)
             if not step.is_there:
                 break
             self._looked_at += 1
-            for where, shapes in step.given_shapes():
-                self._shapes.setdefault(where, []).append(shapes)
-        return set(_uneven(self._shapes.get((place, part), [])))
+            for own, each in ((False, step), *((True, each) for each in step.evaluations())):
+                for (where, number), shapes in each.given_shapes():
+                    self._shapes.setdefault((where, number, own), []).append(shapes)
+        return self._shapes.get((place, part, evaluated), [])
 
     def step(self, index: int) -> RunStep:
         """A step of the whole, from 1; of a run that goes on when nothing will be added to it.

@@ -317,8 +317,12 @@ class Follower:
             self._assume(known, answer=shape.as_list())
             return shape
         found = known(self._step or self._evidence.step(self._index + 1))
-        uneven = self._evidence.uneven_axes(place, part)
-        return tf.TensorShape([None if axis in uneven else size for axis, size in enumerate(found)])
+        unknown = self._evidence.uneven_axes(place, part)
+        others = not self._standing.repeats or (shape[0] is not None and found[0] not in (None, shape[0]))
+        if others and not self.waits:
+            # When the run's batches get smaller, its own may not, and its graph is not built again.
+            unknown |= self._evidence.varying_axes(place, part, evaluated=self._evaluated is not None)
+        return tf.TensorShape([None if axis in unknown else size for axis, size in enumerate(found)])
 
     def _rows(self, place: StepPlace, replica: int, own: Sequence[Any]) -> Sequence[Any]:
         with self._lock:
