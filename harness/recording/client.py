@@ -24,11 +24,10 @@ from harness.recording.closure_files import Files
 from harness.recording.closures import Closures, listening
 from harness.recording.default_seeds import mend_seeds, own_draws, seeded_generators
 from harness.recording.fixed_draws import fixed_draws
-from harness.recording.iterators import datasets_outlive, without_autotune
+from harness.recording.input_pipelines import datasets_outlive, without_autotune, without_shard_hints
 from harness.recording.keras_build import optimizers_built_before
 from harness.recording.replica_lines import lines_that_count
 from harness.recording.serial_closures import serial_closures
-from harness.recording.shard_hints import without_shard_hints
 from harness.recording.steps.mean_replicas import averaging, counted_as_one
 from harness.recording.tf32 import rounding_products
 from harness.recording.tpu_rehearsal import tpu_rehearsal

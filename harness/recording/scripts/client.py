@@ -40,7 +40,7 @@ from harness.recording.closure_files import Files
 from harness.recording.default_seeds import DatasetDraws, own_draws, seeded_generators
 from harness.recording.file_access import note_files
 from harness.recording.fixed_draws import fixed_draws
-from harness.recording.iterators import leave_iterators
+from harness.recording.input_pipelines import leave_iterators
 from harness.recording.noise import Noise
 from harness.recording.patches import patched
 from harness.recording.placement import placement_of

@@ -1,4 +1,4 @@
-"""Iterators of tf.data without two defects that they have when a program gives them up.
+"""Input pipelines of tf.data: on one device, and without two defects that iterators have when a program gives them up.
 
 **The thread that tunes them** may make their end wait. TensorFlow's `Model::OptimizeLoop` (tensorflow/core/framework/
 model.cc) sleeps for a period that doubles up to a minute, and is woken when its iterator is given up before it can see
@@ -78,4 +78,23 @@ def without_autotune() -> Iterator[None]:
         return create
 
     with patched(iterator_ops.OwnedIterator, "_create_iterator", around):
+        yield
+
+
+@contextlib.contextmanager
+def without_shard_hints() -> Iterator[None]:
+    """Within this context a dataset that is sharded by `SHARD_HINT` is all of it, which TensorFlow refuses to iterate.
+
+    The hint stands for the number of workers (`tf.data.experimental.AutoShardPolicy.HINT`): one device has no others.
+    """
+    import tensorflow as tf
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def shard(dataset: Any, num_shards: Any, *args: Any, **options: Any) -> Any:
+            hint = isinstance(num_shards, int) and num_shards == tf.data.experimental.SHARD_HINT
+            return dataset if hint else original(dataset, num_shards, *args, **options)
+
+        return shard
+
+    with patched(tf.data.Dataset, "shard", around):
         yield

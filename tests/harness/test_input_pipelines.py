@@ -23,7 +23,7 @@ def _elements() -> list[tuple[bool, list[int]]]:
     """Of one dataset, with the thread and without."""
     import tensorflow as tf
 
-    from harness.recording.iterators import without_autotune
+    from harness.recording.input_pipelines import without_autotune
 
     found = []
     for around in (contextlib.nullcontext, without_autotune):
@@ -77,7 +77,7 @@ def _alive(leave: bool) -> list[bool]:
 
     import tensorflow as tf
 
-    from harness.recording.iterators import leave_iterators
+    from harness.recording.input_pipelines import leave_iterators
 
     strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
     data = tf.data.Dataset.range(8).batch(4)
@@ -102,7 +102,7 @@ def test_a_script_that_is_ended_waits_for_no_iterator() -> None:
 _GIVEN_UP = """
 import contextlib, sys, time
 import tensorflow as tf
-from harness.recording.iterators import datasets_outlive
+from harness.recording.input_pipelines import datasets_outlive
 
 options = tf.data.Options()
 options.experimental_optimization.apply_default_optimizations = False  # as Keras has it for arrays
