@@ -37,6 +37,7 @@ from harness.subject.strategies import has_servers
 _ASSUME = "If you know what it means for one replica, say so with --assume FILE:LINE=1 (what is divided is a part of a "
 _ASSUME += "sum over replicas) or =R (it is a size)"
 _RECORD = "or verify the training as a function with `record`"
+_IS_ONE = "is 1 in that: it cannot be known what it means for one replica"
 _UNCHECKED = (
     "the numbers are those of its reference, but the script depends on the number of replicas or workers, and it could "
     "not be checked whether each of them contributes its share: at step 1 no replica has the examples, or takes the "
@@ -322,7 +323,10 @@ def _endless(reference: RunTrace) -> Iterator[str]:
 
 def _assumed(told: Sequence[StandIn]) -> Iterator[str]:
     """What one replica does in a way of its own."""
-    if assumed := [each for each in told if each.trust == "assumed"]:
+    assumed = [each for each in told if each.trust == "assumed"]
+    if assumed and all(each.what.startswith(_COUNTS) for each in assumed):
+        yield f"the run differs from its reference, and {_places(assumed)} {_IS_ONE}. {_ASSUME}, {_RECORD}"
+    elif assumed:
         yield (
             f"the run differs from its reference, and {_places(assumed)}, which one replica does in a way of its own. "
             f"Make it the same for any number of replicas (no dropout, synchronized=True), {_RECORD}"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.evidence.counters import Counters
-from harness.evidence.stand_ins import UNFINISHED, UNJOINED, StandIn
+from harness.evidence.stand_ins import UNFINISHED, UNJOINED, WORKERS, StandIn
 from harness.evidence.trace import Array, ClientTrace, Header, RunTrace, Seen, SeenVariable, Value
 from harness.judging.assumptions import with_assumptions
 from harness.judging.closures_script import SERVERS, SingleWorkerScript, not_comparable
@@ -81,6 +81,20 @@ def test_closures_are_judged_by_what_was_seen(
     assert verdict.outcome == outcome
     assert text in str(verdict.abstained or "")
     assert SERVERS in verdict.notes
+
+
+@pytest.mark.parametrize(
+    ("what", "way_out"), [(f"{WORKERS} in a replica", "--assume"), ("ValueContext", "synchronized=True")]
+)
+def test_the_way_out_fits_what_one_replica_answers_in_its_own_way(what: str, way_out: str) -> None:
+    """A count can be told; another number of replicas needs another program."""
+    told = (StandIn(what, "a.py:9", "1", "assumed"),)
+    verdict = with_assumptions(
+        Verdict("a.py", "parameter_server-2w1p", BREAKS), _run(), _run(told=told), 1, alone=SingleWorkerScript
+    )
+    assert verdict.outcome == "abstained"
+    assert f"{what} at a.py:9" in str(verdict.abstained)
+    assert [each for each in ("--assume", "synchronized=True") if each in str(verdict.abstained)] == [way_out]
 
 
 def _coordinated(place: str) -> dict[str, Any]:
