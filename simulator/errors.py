@@ -22,6 +22,10 @@ class DeadlineExceeded(LockstepError, TimeoutError):
         super().__init__(f"gave up after {seconds:g} s waiting for {waiting_for}" + (f": {detail}" if detail else ""))
 
 
+class RunEnded(LockstepError):
+    """Raised where a task is to be started again of a run that has come to its end."""
+
+
 class ForkserverEnded(LockstepError):
     """Raised when a process by which tasks are started was ended by somebody else."""
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from simulator.run.task import Task
 
 _PLAIN_SECONDS, _LIVE_SECONDS = 10.0, 0.25
+_SAME_SECONDS = 30.0
 _LOOK_SECONDS = 0.25
 
 
@@ -31,7 +32,8 @@ class Progress:
 
     On a terminal a line at the bottom shows the time, each task with its state and step, and the faults that have
     fired. What tasks write appears above it, if the context is entered before they are started. Elsewhere a line says
-    every 10 s which step each task has reached, if that has changed. Both say at once when a fault has struck.
+    every 10 s which step each task has reached, or what it does, if that has changed; if it stays so, again after 30 s,
+    60 s and so on. Both say at once when a fault has struck.
 
     Args:
         quiet: whether nothing is said.
@@ -66,19 +68,21 @@ class Progress:
 
     def _say(self, run: Run) -> None:
         said, strikes, due = "", _strikes(run), time.monotonic() + _PLAIN_SECONDS
-        ended = False
+        changed, again, ended = 0.0, 0.0, False
         while not ended:
             ended = self._stop.wait(min(_LOOK_SECONDS, _PLAIN_SECONDS))
             for strike in next(strikes)[1]:
                 click.echo(f"lockstep: {strike}", err=True)
-            if ended or time.monotonic() < due:
+            if ended or (now := time.monotonic()) < due:
                 continue
-            due = time.monotonic() + _PLAIN_SECONDS
-            counted = {name: task for name, task in run.tasks.items() if task.counted_by}
-            steps = ", ".join(f"{name} {task.steps}{_loss(task)}" for name, task in counted.items())
-            if steps and steps != said:
-                click.echo(f"lockstep: steps: {steps}", err=True)
-                said = steps
+            due = now + _PLAIN_SECONDS
+            tasks = ", ".join(f"{name} {_reached(task)}" for name, task in run.tasks.items())
+            if tasks != said:
+                said, changed, again = tasks, now, now + _SAME_SECONDS
+                click.echo(f"lockstep: steps: {tasks}", err=True)
+            elif now >= again:
+                again = now + (now - changed)
+                click.echo(f"lockstep: the same for {now - changed:.0f} s: {tasks}", err=True)
 
     def _show(self, run: Run) -> None:
         assert self._live is not None
@@ -149,6 +153,12 @@ def _state(task: Task) -> tuple[str, str]:
     return "runs" if task.is_up else "starts", ""
 
 
+def _reached(task: Task) -> str:
+    """The step of a task that goes on, or else what it does."""
+    state = _state(task)[0]
+    return f"{task.steps}{_loss(task)}" if task.counted_by and state.startswith("step ") else state
+
+
 def _loss(task: Task) -> str:
     return "" if getattr(task, "loss", None) is None else f" loss {task.loss:.4g}"
 
@@ -167,13 +177,22 @@ def _strikes(run: Run) -> Iterator[tuple[list[str], list[str]]]:
             *lines, rest = (rest + journal.read()).split(b"\n")
             events = [msgspec.json.decode(each) for each in lines if b'"event":"fired"' in each]
             found += [event["fault"] for event in events]
-            yield found, [_struck(event, run.began) for event in events]
+            yield found, [_struck(event, run.began, stays=_ends_for_good(event, run)) for event in events]
 
 
-def _struck(event: dict[str, Any], began: float) -> str:
+def _struck(event: dict[str, Any], began: float, *, stays: bool = False) -> str:
     where = f" {', '.join(event['tasks'])}" if event.get("tasks") else ""
     what = f"fault {event['fault']} ({event['kind']}) struck{where} at {event['trigger'].removesuffix(f' of{where}')}"
-    return f"{what}, after {event['t'] - began:.1f} s"
+    told = f"{what}, after {event['t'] - began:.1f} s"
+    return f"{told}; nothing starts it again (restart=1s in the fault, or --restarts N, would)" if stays else told
+
+
+def _ends_for_good(event: dict[str, Any], run: Run) -> bool:
+    """Whether a fault has ended tasks that nobody is to start again."""
+    plan = getattr(run.companion, "plan", None)
+    brought_back = {str(fault.id): fault.brings_back for fault in (plan.faults if plan is not None else ())}
+    back = brought_back.get(event["fault"], True) or run.options.restarts.limit > 0
+    return bool((event.get("effect") or {}).get("ended")) and not back
 
 
 def _planned(run: Run) -> int:

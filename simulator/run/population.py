@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from simulator.errors import DeadlineExceeded, LockstepError, TaskError
+from simulator.errors import DeadlineExceeded, RunEnded, TaskError
 from simulator.journal.journal import Journal
 from simulator.machines.placement import Placement, at_once
 from simulator.machines.protocol import Machine
@@ -153,11 +153,11 @@ class Population:
             replaced: called at the moment when the new ones take the place of the old ones.
 
         Raises:
-            LockstepError: the run has ended already.
+            RunEnded: what its name says.
         """
         with self.lock:
             if self._ending:
-                raise LockstepError(f"{', '.join(names)} cannot be restarted: the run has ended")
+                raise RunEnded(f"{', '.join(names)} cannot be restarted: the run has ended")
             old = [self.tasks[name] for name in names]
             for task in old:
                 if task.alive:
@@ -238,8 +238,11 @@ class Population:
         with contextlib.suppress(DeadlineExceeded):
             self.events.wait(lambda: not any(task.alive for task in dying), "killed tasks to end", _DYING_SECONDS_MAX)
 
-    def end(self, grace: float) -> None:
-        """TERM, then KILL after `grace` seconds, every process group that is left; return when all of it is gone."""
+    def end(self, grace: float | None) -> None:
+        """TERM, then KILL after `grace` seconds, every process group that is left; return when all of it is gone.
+
+        With None KILL at once: TERM is for processes that go on to hear it.
+        """
         with self.lock:
             self._ending = True
         with self.events.changed:

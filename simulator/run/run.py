@@ -208,7 +208,7 @@ class Run:
 
         Raises:
             UsageError: there is no such task.
-            LockstepError: the run has ended already.
+            RunEnded: it has ended already.
         """
         self.topology.check_task(task)
         with self._population.lock:
@@ -243,8 +243,8 @@ class Run:
         """
         self._events.wait(done, what, seconds)
 
-    def wait_step(self, task: str, number: int, timeout: float | None = None) -> None:
-        """Wait until `task` has announced training step `number`, or can no longer do so.
+    def wait_step(self, task: str, number: int, timeout: float | None = None) -> bool:
+        """Wait until `task` has announced training step `number`; `False` when it can no longer do so.
 
         Raises:
             DeadlineExceeded: neither happened within `timeout` seconds (the run's own timeout if not given).
@@ -254,6 +254,7 @@ class Run:
         self._events.wait(
             lambda: self.tasks[task].steps >= number or self.is_over(task), f"{task} to reach step {number}", seconds
         )
+        return self.tasks[task].steps >= number
 
     def wait_gate(self, task: str, gate: str, timeout: float | None = None) -> bool:
         """Wait until `task` stands at `gate` (such as `step:20`); `False` when it can no longer come there.
@@ -329,6 +330,8 @@ class Run:
             self._supervisor.close()  # a hang is no failure to be answered
             stacks = python_stacks(self.tasks.values(), self._events.changed)
             fail_hanging(self.clients, seconds or self.options.timeout, self._events.changed, self.journal)
+            # Before faults are undone: what a pause or a cut link has held up would go on with a job that is over.
+            self._population.end(None)
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem

@@ -136,17 +136,44 @@ def test_a_terminal_that_can_do_nothing_gets_plain_lines(tmp_path: Path) -> None
     assert "\x1b" not in job.text
 
 
-def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Every few seconds the steps of the tasks that count any, if they have changed; nothing that moves a cursor.
+def _task(**fields: Any) -> Any:
+    """A task as it is before it has done anything, but for these."""
+    nothing: dict[str, Any] = {
+        "steps": 0,
+        "counted_by": None,
+        "incarnation": 0,
+        "is_up": False,
+        "connection": None,
+        "saving": {},
+        "at_gate": None,
+        "result": None,
+        "error": None,
+        "ended": False,
+        "exit": None,
+        "stopped": False,
+        "comes_back": False,
+    }
+    return SimpleNamespace(**{**nothing, **fields})
 
-    And a line for each fault that strikes.
+
+def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Every few seconds the step of each task, or what it does, if that has changed; nothing that moves a cursor.
+
+    And a line for each fault that strikes, and for what stays as it is.
     """
     monkeypatch.setattr(_progress, "_PLAIN_SECONDS", 0.01)
-    task = SimpleNamespace(steps=1, counted_by="Keras fit")
+    monkeypatch.setattr(_progress, "_SAME_SECONDS", 3600.0)
+    task = _task(steps=1, counted_by="Keras fit", is_up=True)
     journal = tmp_path / "journal.jsonl"
     journal.write_text("")
-    tasks = {"worker:0": task, "ps:0": SimpleNamespace(steps=0, counted_by=None)}
-    run: Any = SimpleNamespace(tasks=tasks, journal=SimpleNamespace(path=journal), began=2.0, companion=None)
+    plan = SimpleNamespace(faults=[SimpleNamespace(id="f1", brings_back=False)])
+    run: Any = SimpleNamespace(
+        tasks={"worker:0": task, "ps:0": _task(is_up=True)},
+        journal=SimpleNamespace(path=journal),
+        began=2.0,
+        companion=SimpleNamespace(plan=plan),
+        options=SimpleNamespace(restarts=SimpleNamespace(limit=0)),
+    )
     # Written in one thread and read in another, which what pytest captures with cannot.
     told = io.StringIO()
     monkeypatch.setattr(sys, "stderr", told)
@@ -155,16 +182,48 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch,
         for steps in (1, 2):
             task.steps = steps
             deadline = time.monotonic() + SECONDS_MAX
-            while f"worker:0 {steps}\n" not in told.getvalue():
+            while f"worker:0 {steps}, ps:0 runs\n" not in told.getvalue():
                 assert time.monotonic() < deadline, f"gave up waiting for step {steps}: {told.getvalue()!r}"
         fired = {"event": "fired", "fault": "f1", "kind": "kill", "trigger": "step 2", "tasks": ["worker:0"], "t": 3.5}
+        fired["effect"] = {"ended": {"worker:0": "SIGKILL"}}
         journal.write_text(json.dumps(fired, separators=(",", ":")) + "\n")
         deadline = time.monotonic() + SECONDS_MAX
         while "struck" not in told.getvalue():
             assert time.monotonic() < deadline, f"gave up waiting for the fault: {told.getvalue()!r}"
     before, fault = told.getvalue().split("lockstep: fault")
-    assert before == "lockstep: steps: worker:0 1\nlockstep: steps: worker:0 2\n"
-    assert fault == " f1 (kill) struck worker:0 at step 2, after 1.5 s\n"
+    assert before == "lockstep: steps: worker:0 1, ps:0 runs\nlockstep: steps: worker:0 2, ps:0 runs\n"
+    advice = "nothing starts it again (restart=1s in the fault, or --restarts N, would)"
+    assert fault == f" f1 (kill) struck worker:0 at step 2, after 1.5 s; {advice}\n"
+
+
+def test_a_job_that_does_nothing_new_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Again and again, though less and less often."""
+    monkeypatch.setattr(_progress, "_PLAIN_SECONDS", 0.01)
+    monkeypatch.setattr(_progress, "_SAME_SECONDS", 0.02)
+    journal = tmp_path / "journal.jsonl"
+    journal.write_text("")
+    tasks = {"worker:0": _task(is_up=True), "worker:1": _task(ended=True, exit=-9)}
+    run: Any = SimpleNamespace(tasks=tasks, journal=SimpleNamespace(path=journal), began=2.0, companion=None)
+    told = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", told)
+    with _progress.Progress() as progress:
+        progress.follow(run)
+        deadline = time.monotonic() + SECONDS_MAX
+        while told.getvalue().count("\n") < 3:
+            assert time.monotonic() < deadline, f"gave up waiting for two reminders: {told.getvalue()!r}"
+    first, *others = told.getvalue().splitlines()
+    assert first == "lockstep: steps: worker:0 runs, worker:1 died"
+    assert {each.split(": ", 2)[2] for each in others} == {"worker:0 runs, worker:1 died"}
+
+
+@pytest.mark.parametrize(("brings_back", "restarts"), [(True, 0), (False, 1)])
+def test_nothing_is_advised_where_it_is_started_again(brings_back: bool, restarts: int) -> None:
+    """By the fault, or by the policy of the job."""
+    plan = SimpleNamespace(faults=[SimpleNamespace(id="f1", brings_back=brings_back)])
+    limit = SimpleNamespace(restarts=SimpleNamespace(limit=restarts))
+    run: Any = SimpleNamespace(companion=SimpleNamespace(plan=plan), options=limit)
+    event = {"fault": "f1", "effect": {"ended": {"worker:0": "SIGKILL"}}}
+    assert not _progress._ends_for_good(event, run)
 
 
 @pytest.mark.parametrize(
@@ -185,17 +244,7 @@ def test_plain_lines_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch,
 )
 def test_states(fields: dict[str, Any], state: str) -> None:
     """Each task is in one state, in a word or two."""
-    nothing: dict[str, Any] = {
-        "steps": 0,
-        "incarnation": 0,
-        "is_up": False,
-        "connection": None,
-        "saving": {},
-        "at_gate": None,
-        "result": None,
-    }
-    nothing |= {"error": None, "ended": False, "exit": None, "stopped": False, "comes_back": False}
-    task: Any = SimpleNamespace(**{**nothing, **fields})
+    task = _task(**fields)
     assert _progress.line(61.2, {"worker:0": task}, [], 0).plain == f"61 s  worker:0 {state}"
     assert _progress.line(61.2, {}, ["a", "b"], 3).plain == "61 s  faults 2 of 3 (a, b)"
 

@@ -42,6 +42,13 @@ def test_a_step_that_cannot_come_any_more_is_not_waited_for() -> None:
     assert seconds < 20
 
 
+def test_what_a_pause_has_held_up_does_not_go_on_when_the_time_is_over() -> None:
+    """It is undone at the end, and the job is over by then."""
+    failed, _ = _ends(plan_of(Pause("worker:1", step=3)), steps, 12, 0.01)
+    assert failed.root_cause.kind == "Hang"
+    assert failed.result["worker:1"].steps == 3
+
+
 def _worker_0_steps() -> None:
     agent = own_agent()
     if agent.spec.task == "worker:0":

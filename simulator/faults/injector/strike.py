@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from simulator.errors import TaskError
+from simulator.errors import RunEnded, TaskError
 from simulator.faults.injector.gates import Gatekeeper
 from simulator.faults.injector.triggers import until_gate, wait_trigger
 from simulator.faults.protocol import Effect, Fault, NoEffect
@@ -184,6 +184,8 @@ class Strike:
                 self._apply()
             else:
                 self._came_too_late = self._season.healed
+        except RunEnded:
+            pass  # what it would have started again is not wanted any more
         except Exception as error:  # noqa: BLE001 - whatever it is, the run has to hear of it
             self.problem = f"{type(error).__name__}: {error}"
             self.crashed = True
