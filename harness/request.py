@@ -10,6 +10,7 @@ from harness.running.interpreter import Interpreter
 from harness.running.reference import Venue
 from harness.subject.strategies import StrategyCase
 from simulator import UsageError
+from simulator.arguments import check_kind
 
 Tier = Literal["derived", "exact"]
 
@@ -85,9 +86,10 @@ class VerifyRequest:
         """Fail before anything starts if these make no sense together.
 
         Raises:
-            UsageError: there is no such tier, or a reference of another environment is to be had as only one of this
-                environment can.
+            UsageError: a seed is no number, there is no such tier, or a reference of another environment is to be had
+                as only one of this environment can.
         """
+        check_kind("seed", self.seed, int, "20")
         if self.tier not in ("derived", "exact"):
             raise UsageError(f"tier {self.tier!r} is unknown; accepted are derived, exact")
         if self.python is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import functools
+import inspect
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -40,6 +41,7 @@ from harness.subject.script_constants import divisions_by
 from harness.subject.strategies import StrategyCase, strategy_case
 from harness.verdicts import verdict_of
 from simulator import FaultPlan, LockstepError
+from simulator.arguments import check_names
 from simulator.machines.local.host import cores
 
 if TYPE_CHECKING:
@@ -108,6 +110,7 @@ def verify(
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
+    check_names("verify", machines, OnMachines.__annotations__, inspect.signature(verify).parameters)
     case, plan = strategy_case(strategy, hardware, network, machines), Disturbance.of(faults, restarts, restart_policy)
     asked = VerifyRequest(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
     changes = disturbed_by(interrupt_at, resume_strategy, plan, case, timeout)

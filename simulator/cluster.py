@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from _lockstep.preloads import all_asked_for
+from simulator.arguments import check_environment, check_kind
 from simulator.errors import UsageError
 from simulator.faults import FaultPlan, Injector
 from simulator.faults.machine_limits import check_alone, check_over_machines
@@ -110,6 +111,11 @@ class Cluster:
         cable: str | None = None,
         private: Sequence[str] | None = None,
     ) -> None:
+        check_kind("topology", topology, Topology, "Topology(worker=2)")
+        check_kind("faults", faults, (FaultPlan, type(None)), "FaultPlan(faults=[...])")
+        check_kind("restarts", restarts, int, "2")
+        check_kind("out", out, (str, Path, type(None)), "'runs'")
+        check_environment(env or {})
         self.topology = topology
         working_directory()
         FaultPlan(seed=seed)  # which checks it
@@ -259,6 +265,8 @@ class Cluster:
                 f"nobody would run the function in a cluster of {self.topology}: with ps tasks, workers and ps are "
                 "servers and the chief coordinates; add chief=1 (ParameterServerStrategy waits for a chief for ever)"
             )
+        if not callable(function):
+            raise UsageError(f"{function!r} is no function; a program is run by run_command(['python', 'train.py'])")
         call = pack(function, args, kwargs)
         environ, asked = environ_of(args), all_asked_for()
         with self.start_with(Functions(call, self._options.preload, self._private, environ, asked)) as run:

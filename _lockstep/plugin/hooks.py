@@ -15,6 +15,7 @@ from _lockstep.plugin import machines, required
 from _lockstep.plugin.cache import forget_references, share_references
 from _lockstep.plugin.cells import CELL_PROPERTY, cell_of, find_known_issues, has_strategy, judge_known
 from _lockstep.plugin.fixtures import TABLE_PROPERTY, hardware_of
+from _lockstep.plugin.markers import WrongMarker, refuse
 from _lockstep.plugin.needed import need_lockstep
 from _lockstep.plugin.tracebacks import only_theirs
 from _lockstep.preloads import also_preload
@@ -186,7 +187,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     item.user_properties[:] = [each for each in item.user_properties if each[0] not in (CELL_PROPERTY, TABLE_PROPERTY)]
     if wrong := item.stash.get(_WRONG, None):
         pytest.fail(wrong, pytrace=False)
-    if reason := required.missing(item):
+    try:
+        reason = required.missing(item)
+    except WrongMarker as error:
+        refuse(item, error)
+    if reason:
         if item.config.getoption("--require-hardware"):
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)

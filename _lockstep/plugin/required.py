@@ -8,11 +8,16 @@ from typing import Any
 
 import pytest
 
+from _lockstep.plugin.markers import WrongMarker
 from _lockstep.plugin.needed import need_lockstep
 
 # As `simulator.network.NETWORKS`, which is not imported in every session of pytest.
 NETWORKS = ("loopback", "namespaces")
 _NAMES = {"gpus", "simulated", "tpu", "network", "xla"}
+_TAKES = (
+    "requires takes gpus=, tpu= and network=, simulated=True where simulated GPUs will do, and xla=True where they "
+    "will not; for example @pytest.mark.requires(gpus=2)"
+)
 
 
 @cache
@@ -27,13 +32,13 @@ def missing(item: pytest.Item) -> str | None:
     """Why a test cannot run here, by its marker `requires` and its strategy; None if nothing is missing.
 
     Raises:
-        pytest.UsageError: the marker has something that it does not take.
+        WrongMarker: the marker has something that it does not take.
     """
     wanted = _marked(item)
     if why := _missing_network(item, wanted.get("network")):
         return why
-    kinds = [("gpu-simulated" if wanted.get("simulated") else "gpu", int(wanted.get("gpus", 0)))]
-    needs_tpu = bool(wanted.get("tpu", False))
+    kinds = [("gpu-simulated" if wanted.get("simulated") else "gpu", wanted.get("gpus", 0))]
+    needs_tpu = wanted.get("tpu", False)
     case = getattr(item, "callspec", None) and item.callspec.params.get("strategy")  # type: ignore[attr-defined]
     if wanted.get("xla") and getattr(case, "device_kind", "") == "gpu-simulated":
         return "needs XLA, which has no compiler for simulated GPUs"
@@ -61,15 +66,18 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
     marker = item.get_closest_marker("requires")
     if marker is None:
         return {}
-    if marker.args or not marker.kwargs.keys() <= _NAMES:
-        raise pytest.UsageError(
-            "requires takes gpus=, tpu= and network=, simulated=True where simulated GPUs will do, and xla=True where "
-            "they will not; for example @pytest.mark.requires(gpus=2)"
-        )
-    wanted = marker.kwargs.get("network")
-    if wanted not in (None, *NETWORKS):
-        raise pytest.UsageError(f"requires(network={wanted!r}) is unknown; it is one of {', '.join(NETWORKS)}")
-    return dict(marker.kwargs)
+    wanted = marker.kwargs
+    if marker.args or not wanted or not wanted.keys() <= _NAMES:
+        raise WrongMarker(_TAKES)
+    if (network := wanted.get("network")) not in (None, *NETWORKS):
+        raise WrongMarker(f"requires(network={network!r}) is unknown; it is one of {', '.join(NETWORKS)}")
+    gpus: object = wanted.get("gpus", 0)
+    if not isinstance(gpus, int) or isinstance(gpus, bool) or gpus < 0:
+        raise WrongMarker(f"requires(gpus={gpus!r}) is not a number of GPUs; write requires(gpus=2)")
+    for name in ("simulated", "tpu", "xla"):
+        if not isinstance(wanted.get(name, False), bool):
+            raise WrongMarker(f"requires({name}={wanted[name]!r}) is neither True nor False")
+    return dict(wanted)
 
 
 def _missing_network(item: pytest.Item, wanted: str | None) -> str | None:

@@ -19,7 +19,7 @@ _OURS = ("_lockstep", "contextlib", *names.PACKAGES)
 def only_theirs(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]:
     """Have a report show no frames of Lockstep in such an error, unless pytest is called with --full-trace.
 
-    The error itself keeps them, for --pdb.
+    Nor an error of Lockstep's own that it was raised from, whose text it has. The error itself keeps both, for --pdb.
     """
     found = call.excinfo
     if found is None or not names.loaded("simulator") or item.config.getoption("fulltrace", default=False):
@@ -27,9 +27,16 @@ def only_theirs(item: pytest.Item, call: pytest.CallInfo[Any]) -> Iterator[None]
         return
     from simulator.errors import LockstepError
 
-    if isinstance(found.value, LockstepError) and (shown := _theirs(found.tb)) is not None:
-        call.excinfo = pytest.ExceptionInfo.from_exc_info((found.type, found.value, shown))
+    error = found.value
+    if not isinstance(error, LockstepError) or (shown := _theirs(found.tb)) is None:
+        yield
+        return
+    call.excinfo = pytest.ExceptionInfo.from_exc_info((found.type, error, shown))
+    cause, hidden = error.__cause__, error.__suppress_context__
+    if isinstance(cause, LockstepError):
+        error.__cause__ = None  # which hides the context, too
     yield
+    error.__cause__, error.__suppress_context__ = cause, hidden
     call.excinfo = found
 
 

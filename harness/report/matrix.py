@@ -136,6 +136,8 @@ class Matrix(msgspec.Struct):
         counts = self.counts()
         yield ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
         yield "ok R: consistent, R = worst observed error / its bound"
+        if any(cell.text == "ok" for cell in self.cells):
+            yield "ok: the test passed; it reached no verdict with a bound, or one that is inconsistent"
         if set(used := self.devices()) - {"cpu"} or self.hardware != "cpu":
             shown = "; ".join(f"{count} on {device}" for device, count in sorted(used.items()))
             yield f"hardware {self.hardware}; cells by what their tasks computed on: {shown or 'none'}"

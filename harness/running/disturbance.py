@@ -10,6 +10,7 @@ import msgspec
 
 from harness.subject.strategies import StrategyCase
 from simulator import Cluster, FaultPlan, Topology, UsageError
+from simulator.arguments import check_kind
 from simulator.faults import describe_plan
 
 # Stands for `record.directory` in a plan, which is another one in each run.
@@ -36,8 +37,9 @@ class Disturbance:
         """What was asked for; None if nothing was.
 
         Raises:
-            UsageError: restarts without faults that they would answer.
+            UsageError: no plan, or restarts without faults that they would answer.
         """
+        check_kind("faults", plan, (FaultPlan, type(None)), "FaultPlan(faults=[...])")
         if plan is not None:
             return cls(plan, restarts, restart_policy)
         if restarts is not None or restart_policy is not None:

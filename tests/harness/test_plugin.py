@@ -242,6 +242,12 @@ def test_typo(): pass
 @pytest.mark.requires(network="ns")
 def test_unknown_network(): pass
 
+@pytest.mark.requires(gpus="two")
+def test_no_number(): pass
+
+@pytest.mark.requires()
+def test_nothing_required(): pass
+
 @pytest.mark.cluster(wroker=2)
 def test_unknown_job(cluster): pass
 
@@ -253,19 +259,21 @@ def test_nameless(strategy): pass
 def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytester: pytest.Pytester) -> None:
     """A skip says what is needed and what there is; under --require-hardware it is a failure; a typo is an error."""
     result = session(HARDWARE)
-    result.assert_outcomes(passed=2, skipped=4, errors=4)
+    result.assert_outcomes(passed=2, skipped=4, errors=6)
+    assert "raise WrongMarker" not in result.stdout.str()
     result.stdout.fnmatch_lines_random(
         [
             "SKIPPED*needs 2 GPUs, this machine has 1",
             "SKIPPED*needs a TPU, this machine has none",
             "*requires takes gpus=, tpu= and network=*",
             "*requires(network='ns') is unknown; it is one of loopback, namespaces*",
+            "*requires(gpus='two') is not a number of GPUs; write requires(gpus=2)*",
             "*@pytest.mark.cluster has no wroker; it takes chief, worker, ps, evaluator, devices,*",
             '*the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")*',
         ]
     )
-    session(HARDWARE, "--require-hardware").assert_outcomes(passed=2, errors=8)
-    session(HARDWARE, "--hardware=gpu", "-k", "strategy").assert_outcomes(passed=1, skipped=2, deselected=7)
+    session(HARDWARE, "--require-hardware").assert_outcomes(passed=2, errors=10)
+    session(HARDWARE, "--hardware=gpu", "-k", "strategy").assert_outcomes(passed=1, skipped=2, deselected=9)
 
 
 NETWORK = """
