@@ -110,11 +110,16 @@ def verify(
         SharedState: a run has read a file that another one of this verification had written.
         RunFailed: a task crashed, hung or vanished, or a fault did not happen.
     """
-    check_names("verify", machines, OnMachines.__annotations__, inspect.signature(verify).parameters)
-    case, plan = strategy_case(strategy, hardware, network, machines), Disturbance.of(faults, restarts, restart_policy)
+    case, plan = _case(strategy, hardware, network, machines), Disturbance.of(faults, restarts, restart_policy)
     asked = VerifyRequest(tier, forced, explain, prove, seed, timeout, stream, out is not None, reference)
     changes = disturbed_by(interrupt_at, resume_strategy, plan, case, timeout)
     return _told(_verified_in(out, Program.of(program), case, changes, asked.on(case, reference_python)))
+
+
+def _case(strategy: str | StrategyCase, hardware: str, network: str | None, machines: OnMachines) -> StrategyCase:
+    """The strategy's case, if nothing is asked of machines that is none of theirs, such as a misspelt argument."""
+    check_names("verify", machines, OnMachines.__annotations__, inspect.signature(verify).parameters)
+    return strategy_case(strategy, hardware, network, machines)
 
 
 def _verified_in(

@@ -39,6 +39,14 @@ _START_ATTEMPTS = 3
 T = TypeVar("T")
 
 
+def _check_kinds(topology: object, faults: object, restarts: object, out: object, env: object) -> None:
+    check_kind("topology", topology, Topology, "Topology(worker=2)")
+    check_kind("faults", faults, (FaultPlan, type(None)), "FaultPlan(faults=[...])")
+    check_kind("restarts", restarts, int, "2")
+    check_kind("out", out, (str, Path, type(None)), "'runs'")
+    check_environment(env or {})
+
+
 class Cluster:
     """Runs functions on a cluster of fresh local processes.
 
@@ -111,11 +119,7 @@ class Cluster:
         cable: str | None = None,
         private: Sequence[str] | None = None,
     ) -> None:
-        check_kind("topology", topology, Topology, "Topology(worker=2)")
-        check_kind("faults", faults, (FaultPlan, type(None)), "FaultPlan(faults=[...])")
-        check_kind("restarts", restarts, int, "2")
-        check_kind("out", out, (str, Path, type(None)), "'runs'")
-        check_environment(env or {})
+        _check_kinds(topology, faults, restarts, out, env)
         self.topology = topology
         working_directory()
         FaultPlan(seed=seed)  # which checks it

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from simulator.errors import LockstepError, TaskError
-from simulator.journal.startup_lines import is_startup_line
+from simulator.journal.startup_lines import StartupLines
 from simulator.wire.network import LinkCounters
 
 _RAISED = re.compile(r"\w*(Error|Exception): ")
@@ -298,7 +298,8 @@ class RunFailed(LockstepError):
 
 def _tail(log: str, lines: int = 20) -> str:
     """The last lines of a log that are not those of TensorFlow's start."""
-    last = [line for line in log.rstrip().splitlines() if not is_startup_line(line)][-lines:]
+    startup = StartupLines()
+    last = [line for line in log.rstrip().splitlines() if not startup.hides(line)][-lines:]
     return "\n".join(_cut(line, 400) for line in last)
 
 

@@ -30,7 +30,7 @@ HEAVY = {"keras", "numpy", "tensorflow", "tf_keras"}
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "simulator": (
         ("errors", "kernel", "journal"),
-        ("threads", "topology", "units"),
+        ("arguments", "threads", "topology", "units"),
         ("wire",),
         ("results",),
         # What runs in tasks, and in helper processes, of which the forkserver becomes tasks.

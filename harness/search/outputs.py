@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.judging.laws.protocol import Judgement
 from harness.search.situations import State
 from simulator import RunResult, TaskError
-from simulator.journal.startup_lines import is_startup_line
+from simulator.journal.startup_lines import StartupLines
 
 # So many of a task's last lines; a training that logs each step would have thousands, nearly all alike.
 _LINES_MAX, _WIDTH_MAX = 200, 160
@@ -43,8 +43,9 @@ def states_of_result(result: RunResult) -> Iterator[State]:
         for life in task.incarnations:
             if life.error is not None and (frames := own_frames(life.error)):
                 yield ("stack", job, life.error.kind, *frames[-_FRAMES_MAX:])
+        startup = StartupLines()
         for line in _without_tracebacks(task.log.splitlines()[-_LINES_MAX:]):
-            if not line.startswith(_OURS) and not is_startup_line(line) and (text := _plain(line)):
+            if not startup.hides(line) and not line.startswith(_OURS) and (text := _plain(line)):
                 yield ("line", job, text)
 
 

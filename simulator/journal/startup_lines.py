@@ -20,8 +20,32 @@ _HARMLESS = re.compile(
 )
 
 
-def is_startup_line(line: str) -> bool:
-    """Whether it is information of TensorFlow's native code, or a warning of its start on a machine without GPU."""
+# What follows one of these lines and belongs to it: the options of a session as text, or the names of tasks.
+_OPENS = re.compile(r"\s*\w+ \{$")
+_OPTION = re.compile(r"\s*(?:\w+ \{|\w+: \S.*|\}|)$")
+_TASK = re.compile(r"/job:\w+/replica:\d+/task:\d+$")
+
+
+_FOLLOWED = {_OPENS: (_OPTION,), _OPTION: (_OPTION,), _TASK: (_TASK,)}
+
+
+class StartupLines:
+    """Tells the lines of one log, which it is given one after another."""
+
+    def __init__(self) -> None:
+        self._follows: tuple[re.Pattern[str], ...] = ()
+
+    def hides(self, line: str) -> bool:
+        """Whether it is information of TensorFlow's native code, or a warning of its start on a machine without GPU."""
+        if _is_logged(line):
+            self._follows = (_OPENS, _TASK)
+            return True
+        found = next((each for each in self._follows if each.match(line)), None)
+        self._follows = _FOLLOWED[found] if found is not None and line else ()  # an empty line ends the options
+        return found is not None
+
+
+def _is_logged(line: str) -> bool:
     if line.startswith(_ALWAYS):
         return True
     match = _LOGGED.match(line)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
-from simulator.journal.startup_lines import is_startup_line
+from simulator.journal.startup_lines import StartupLines
 from simulator.threads import Worker
 
 _POLL_SECONDS = 0.1
@@ -31,6 +31,7 @@ class LogStream:
         self.hidden = 0
         self._logs = [(f"[{task.replace(':', '-')}] ", path) for task, path in logs]
         self._position = {path: 0 for _, path in self._logs}
+        self._startup = {path: StartupLines() for _, path in self._logs}
         self._out = out
         self._stop = threading.Event()
         self._worker = Worker.started("log-stream", self._follow)
@@ -58,7 +59,7 @@ class LogStream:
             # Not `splitlines`, for which a carriage return ends a line too.
             text = data[:end].decode(errors="replace").removesuffix("\n")
             for line in text.split("\n") if end else ():
-                if not self._tf_log and is_startup_line(line):
+                if not self._tf_log and self._startup[path].hides(line):
                     self.hidden += 1
                 else:
                     self._out.write(f"{prefix}{_visible(line)}\n")

@@ -216,66 +216,6 @@ def test_the_quick_profile_leaves_the_rest_to_the_full_one(session: Session, pyt
     assert set(_outcomes(pytester)) > {"test_each[mirrored-4]", "test_slow[default]"}
 
 
-HARDWARE = """
-import pytest
-from simulator import hardware
-from simulator.capabilities import accelerators
-
-hardware.gpus = lambda kind="gpu": ("GPU 0",) if kind == "gpu" else ()
-accelerators.tpus = lambda environment: ()
-
-@pytest.mark.requires(gpus=2)
-def test_two_gpus(): pass
-
-@pytest.mark.requires(gpus=1)
-def test_one_gpu(): pass
-
-@pytest.mark.requires(tpu=True)
-def test_tpu(): pass
-
-@pytest.mark.strategies("mirrored-2:nccl", "tpu", "mirrored-2")
-def test_strategy(strategy): pass
-
-@pytest.mark.requires(gpu=1)
-def test_typo(): pass
-
-@pytest.mark.requires(network="ns")
-def test_unknown_network(): pass
-
-@pytest.mark.requires(gpus="two")
-def test_no_number(): pass
-
-@pytest.mark.requires()
-def test_nothing_required(): pass
-
-@pytest.mark.cluster(wroker=2)
-def test_unknown_job(cluster): pass
-
-def test_nameless(strategy): pass
-"""
-
-
-@pytest.mark.full
-def test_missing_hardware_skips_with_its_reason_or_fails(session: Session, pytester: pytest.Pytester) -> None:
-    """A skip says what is needed and what there is; under --require-hardware it is a failure; a typo is an error."""
-    result = session(HARDWARE)
-    result.assert_outcomes(passed=2, skipped=4, errors=6)
-    assert "raise WrongMarker" not in result.stdout.str()
-    result.stdout.fnmatch_lines_random(
-        [
-            "SKIPPED*needs 2 GPUs, this machine has 1",
-            "SKIPPED*needs a TPU, this machine has none",
-            "*requires takes gpus=, tpu= and network=*",
-            "*requires(network='ns') is unknown; it is one of loopback, namespaces*",
-            "*requires(gpus='two') is not a number of GPUs; write requires(gpus=2)*",
-            "*@pytest.mark.cluster has no wroker; it takes chief, worker, ps, evaluator, devices,*",
-            '*the fixture `strategy` needs names; write @pytest.mark.strategies("mirrored-2")*',
-        ]
-    )
-    session(HARDWARE, "--require-hardware").assert_outcomes(passed=2, errors=10)
-    session(HARDWARE, "--hardware=gpu", "-k", "strategy").assert_outcomes(passed=1, skipped=2, deselected=9)
-
-
 NETWORK = """
 import socket, pytest
 from _lockstep.plugin import required

@@ -13,7 +13,7 @@ import pytest
 from simulator import Cluster, Topology
 from simulator.agent.steps.patches import loss_of
 from simulator.agent.tracebacks import without_own
-from simulator.journal.startup_lines import is_startup_line
+from simulator.journal.startup_lines import StartupLines
 
 # Two networks and two optimizers in each of five steps of one function, called four times, with evaluations between;
 # then two steps whose function is called by another one, and three eager ones.
@@ -195,4 +195,31 @@ def test_an_own_frame_that_called_what_it_replaces_is_left_out(own: str, shown: 
 )
 def test_only_what_says_nothing_is_hidden(line: str, hidden: bool) -> None:
     """Information, and warnings of a machine without GPU; warnings and errors of a training are shown."""
-    assert is_startup_line(line) is hidden
+    assert StartupLines().hides(line) is hidden
+
+
+_SESSION = """I0000 00:00:1.489637   17054 eager_service_impl.cc:355] SessionOptions: goo.gle/debugonly
+device_count {
+  key: "CPU"
+  value: 1
+}
+allow_soft_placement: true
+experimental {
+  collective_group_leader: "/job:ps/replica:0/task:0"
+}
+
+loss: 0.5
+I0000 00:00:1.489637   17054 coordination_service.cc:355] These have not joined:
+/job:worker/replica:0/task:1
+/job:worker/replica:0/task:1
+loss {
+W0000 00:00:1.35   1170 server.cc:52] the peer has gone
+device_count {"""
+
+
+def test_what_belongs_to_a_hidden_line_is_hidden_with_it() -> None:
+    """The options of a session up to the empty line, and names of tasks; what looks so elsewhere is the program's."""
+    startup = StartupLines()
+    shown = [line for line in _SESSION.splitlines() if not startup.hides(line)]
+    warning = "W0000 00:00:1.35   1170 server.cc:52] the peer has gone"
+    assert shown == ["loss: 0.5", "loss {", warning, "device_count {"]
