@@ -121,9 +121,9 @@ def summary(
     histories = _histories(result)
     killed = {name: fault.name for fault in result.faults for name in fault.ended}
     for name, task in result.items():
-        well = " with exit code 0" if task.exit == 0 else ""
+        left = f" with exit code {task.exit}" if task.exit is not None and task.exit >= 0 else ""
         end = (
-            f"ended by fault {killed[name]}{well}" if name in killed else "stopped by Lockstep" if task.stopped else ""
+            f"ended by fault {killed[name]}{left}" if name in killed else "stopped by Lockstep" if task.stopped else ""
         )
         code = "its end is not known" if task.exit is None else f"exit code {task.exit}"
         told = [end or task.signal or code] + ([f"{task.steps} steps"] if task.counted_by else [])
@@ -151,7 +151,7 @@ def summary(
 
 def _uncounted(steps: str) -> str:
     if steps == "auto":
-        return "not known (the program neither imported TensorFlow and trained, nor called simulator.step())"
+        return "none was counted (of a training with TensorFlow, or by simulator.step())"
     return f"none seen of the kind that --steps {steps} counts alone"
 
 

@@ -24,7 +24,7 @@ MODULE = "-m"
 FRESH = "LOCKSTEP_FRESH"
 """A variable by which every command is started as from a shell."""
 # Options that change nothing of what a script computes, and that one process may have and its forkserver not.
-_HARMLESS = ("-u", "-B")
+HARMLESS = ("-u", "-B")
 # What is read when Python starts; a forkserver has that of its parent.
 _OF_PYTHON = ("LD_", "PYTHON", "MALLOC_", "GLIBC_")
 _SAME = ("PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE")
@@ -54,7 +54,7 @@ def preloaded(argv: Sequence[str], cwd: str, environ: Mapping[str, str]) -> Prel
         environ: in which.
     """
     rest = argv[1:]
-    while rest and rest[0] in _HARMLESS:
+    while rest and rest[0] in HARMLESS:
         rest = rest[1:]
     files = _files(rest, cwd)
     if environ.get(FRESH) or not files or not _is_this_python(argv[0], environ) or _has_other_start(environ):

@@ -16,7 +16,7 @@ from simulator.agent.program import TaskProgram, become
 from simulator.agent.script import become_script
 from simulator.errors import TaskError, UsageError
 from simulator.launch.forkserver import fork
-from simulator.launch.preloaded import preloaded
+from simulator.launch.preloaded import HARMLESS, preloaded
 from simulator.launch.protocol import EntryPoint, Failure, ProcessEnd
 from simulator.machines.local.disk_space import full_disk
 from simulator.machines.protocol import Process
@@ -24,6 +24,7 @@ from simulator.topology import Topology
 from simulator.wire.spec import TaskSpec
 
 COUNTERS = ("auto", "fit", "gradient", "function", "explicit")
+_PYTHON = re.compile(r"python[\d.]*")
 _SITE = Path(__file__).parents[1] / "agent" / "site"
 
 
@@ -85,6 +86,13 @@ class Programs:
             script = program.endswith(".py") and Path(where, program).is_file()
             meant = f"give the Python that runs it, python {program}" if script else "is it on PATH?"
             raise UsageError(f"{program!r} is not a program that can be run; {meant}")
+        script_file = next((each for each in argv[1:] if each not in HARMLESS), "")
+        if (
+            _PYTHON.fullmatch(Path(program).name)
+            and script_file.endswith(".py")
+            and not Path(where, script_file).exists()
+        ):
+            raise UsageError(f"there is no file {script_file!r} in {where}")
         return cls(tuple(argv), where, steps)
 
     def clients(self, topology: Topology) -> tuple[str, ...]:
@@ -152,18 +160,39 @@ _AT_THE_END = ("--- Logging error ---", "Exception ignored in")
 """So begins what Python says of errors that end nothing, as of objects that it lets go after another error."""
 
 
+_SYNTAX = re.compile(r'^ +File "(?P<file>[^"]+)", line (?P<line>\d+)\n(?: .*\n)*?(?P<said>\w+Error: .*)$', re.MULTILINE)
+"""What Python says of a file that it cannot compile, where no traceback is above it."""
+_MORE_LINES_MAX = 8
+
+
 def last_exception(log: str) -> str | None:
-    """The line with which the last Python traceback in a log ends, for example `ValueError: no data`."""
+    """The line with which the last Python traceback in a log ends, for example `ValueError: no data`.
+
+    One that ends in the middle of a sentence has the next ones with it.
+    """
     before, mark, last = log.rpartition(_TRACEBACK)
     if before.rstrip().rpartition("\n")[2].startswith(_AT_THE_END):
         return last_exception(before)
     found = re.search(r"^((?:[a-zA-Z_]\w*\.)*[A-Z]\w*(?:: .*)?)$", last, re.MULTILINE)
+    if not mark and (wrong := _SYNTAX.search(log)) is not None:
+        return f"{wrong['said']} ({Path(wrong['file']).name}:{wrong['line']})"
     if not found or not mark:
         return None
     kind, _, said = last[found.start() :].partition(": ")
     # Of an error in a graph the first line says no more than that it is one.
-    told = readable(said).partition("\n")[0]
-    return f"{kind}: {told}" if told != said.partition("\n")[0] else found[1]
+    told, first = readable(said).partition("\n")[0], said.partition("\n")[0]
+    return f"{kind}: {_sentence(said) if told == first else told}" if ": " in found[1] else found[1]
+
+
+def _sentence(text: str) -> str:
+    """Its first line, with those after it as long as a bracket is open, or a colon or a comma ends it."""
+    first, *others = filter(None, map(str.strip, text.splitlines()))
+    for line in others[:_MORE_LINES_MAX]:
+        is_open = any(first.count(one) > first.count(other) for one, other in ("{}", "[]", "()"))
+        if not (is_open or first.endswith((":", ","))):
+            break
+        first = f"{first} {line}"
+    return first
 
 
 def _read(log: Path) -> str:

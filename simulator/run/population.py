@@ -238,16 +238,17 @@ class Population:
         with contextlib.suppress(DeadlineExceeded):
             self.events.wait(lambda: not any(task.alive for task in dying), "killed tasks to end", _DYING_SECONDS_MAX)
 
-    def end(self, grace: float | None) -> None:
+    def end(self, grace: float) -> None:
         """TERM, then KILL after `grace` seconds, every process group that is left; return when all of it is gone.
 
-        With None KILL at once: TERM is for processes that go on to hear it.
+        What a fault has stopped gets KILL at once: to hear of TERM it would go on, and train.
         """
         with self.lock:
             self._ending = True
         with self.events.changed:
             for task in self.tasks.values():
                 task.stopped = task.stopped or task.alive
+        self._end([task for task in self.tasks.values() if task.stopped_by], None)
         self._end(list(self.tasks.values()), grace)
 
 

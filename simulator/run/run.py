@@ -331,7 +331,7 @@ class Run:
             stacks = python_stacks(self.tasks.values(), self._events.changed)
             fail_hanging(self.clients, seconds or self.options.timeout, self._events.changed, self.journal)
             # Before faults are undone: what a pause or a cut link has held up would go on with a job that is over.
-            self._population.end(None)
+            self._population.end(self.options.stop_grace)
         self._supervisor.stop()
         if self._supervisor.problem is not None:
             raise self._supervisor.problem

@@ -87,9 +87,9 @@ def test_json_has_the_same_keys_whatever_happens(program: Program) -> None:
     assert (failed["steps_counted_by"], failed["command"]) == ([], ["false"])
 
 
-def test_unknown_steps_are_said_to_be_unknown() -> None:
-    """Of a program that is not Python nothing is known."""
-    assert "steps: not known" in _run("--worker", "1", "--", "true").stdout
+def test_steps_of_which_nothing_is_known_are_none() -> None:
+    """Of a program that is not Python nothing is counted."""
+    assert "steps: none was counted" in _run("--worker", "1", "--", "true").stdout
 
 
 def test_steps_of_another_kind_than_was_asked_for_are_not_denied(program: Program) -> None:

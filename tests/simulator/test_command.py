@@ -388,6 +388,7 @@ def test_a_module_of_the_users_own_with_the_same_name_costs_nothing(
         (["no-such-program"], {}, "'no-such-program' is not a program"),
         (["./here.py"], {}, "'./here.py' is not a program"),
         (["true"], {"cwd": "/no/such/place"}, "no directory /no/such/place"),
+        ([sys.executable, "-u", "gone.py", "--epochs", "1"], {}, "there is no file 'gone.py'"),
         (["true"], {"steps": "epochs"}, "accepted are auto, fit, gradient, function, explicit"),
     ],
 )
@@ -410,6 +411,14 @@ def test_the_last_exception_of_a_log() -> None:
     )
     assert last_exception(in_graph) == "a.OutOfRange: End of sequence (next, train.py:7)"
     assert last_exception(f"{trace}KeyboardInterrupt\n") == "KeyboardInterrupt"
+    cut = f"{trace}ValueError: Attempt to convert a value (PerReplica:{{\n  0: 1.0,\n  1: 2.0\n}}) to a Tensor.\nmore\n"
+    assert last_exception(cut) == "ValueError: Attempt to convert a value (PerReplica:{ 0: 1.0, 1: 2.0 }) to a Tensor."
+    assert (
+        last_exception(f"{trace}a.Gone: Graph execution error:\n\nno answer\n")
+        == "a.Gone: Graph execution error: no answer"
+    )
+    wrong = '  File "/home/me/train.py", line 2\n    def f(:\n          ^\nSyntaxError: invalid syntax\n'
+    assert last_exception(f"noise\n{wrong}") == "SyntaxError: invalid syntax (train.py:2)"
     assert last_exception("ValueError: only said\n") is None
     logged = f"--- Logging error ---\n{trace}ValueError: closed\n"
     after = f"Exception ignored in: <function f>\n{trace}TypeError: none\n{logged}"
