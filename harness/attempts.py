@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +20,7 @@ from typing import Any, Literal
 from harness.errors import Abstained
 from harness.evidence.parts import TRACES, read_parts
 from harness.evidence.reference import Reference
-from harness.evidence.stand_ins import DIVIDES, WORKERS, StandIn
+from harness.evidence.stand_ins import DIVIDES, StandIn
 from harness.evidence.steps import FOR_ALL, OWN_DRAWS, RunEvidence, Standing, segment_of
 from harness.evidence.trace import RunTrace
 from harness.judgement import judge, task_summaries
@@ -67,9 +66,6 @@ from simulator import LockstepError, RunFailed, RunResult, UsageError
 from simulator.machines.local.scratch import scratch
 
 Tasks = dict[str, dict[str, Any]]
-
-_LINES_MAX = 2
-"""Of so many lines all that the number of replicas may mean to them is tried."""
 
 _TWICE = Standing(copies=2)
 
@@ -264,21 +260,6 @@ class JudgedAttempt:
                 by = dataclasses.replace(reference, native=True)
                 return dataclasses.replace(verdict, notes=(*verdict.notes, _NATIVELY.format(_ONE_STEP))), by
         return None
-
-    def differs_whatever(self, lines: Sequence[StandIn]) -> bool:
-        """Whether the run differs from one replica, whatever the number of replicas means at these lines."""
-        taken = {each.where: int(each.taken) for each in lines}
-        case = self.case
-        most = {each.where: case.workers if each.what.startswith(WORKERS) else case.replicas for each in lines}
-        if self.changes is not None or len(taken) > _LINES_MAX:
-            return False
-        for counts in itertools.product(*((1, most[where]) for where in taken)):
-            meant = dict(zip(taken, counts, strict=True))
-            told = dataclasses.replace(self, program=self.program.assuming(meant))
-            with contextlib.suppress(RunFailed):  # by what fails with one replica the script does not mean this
-                if meant != taken and told.by_one_replica({})[0].outcome != "inconsistent":
-                    return False
-        return True
 
     def by_wholes(self, tasks: Tasks, *, common: bool = False) -> Verdict:
         """The verdict by as many replicas as the run has, each of which stands for a whole; see `Standing`."""

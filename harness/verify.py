@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from _lockstep.verdicts import announce, on_verdict
+from harness.assumed_counts import differs_by_one, differs_whatever
 from harness.attempts import JudgedAttempt
 from harness.culprits import is_wanted, with_culprit, without_watching
 from harness.evidence.independence import read_touched, reads_back
@@ -234,7 +235,8 @@ def _of_script(verdict: Verdict, attempt: JudgedAttempt, reference: Reference) -
         "alone": attempt.alone,
         "by_one_worker": attempt.by_one_worker,
         "natively": natively,
-        "whatever": attempt.differs_whatever,
+        "whatever": functools.partial(differs_whatever, attempt),
+        "by_one": functools.partial(differs_by_one, attempt),
         "divided": functools.partial(divisions_by, program.script, case.replicas),
     }
     again = read_parts(directory) if attempt.changes is not None else None

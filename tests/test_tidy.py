@@ -61,7 +61,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("culprits", "refuting"),
         ("judgement", "proofs"),
         ("attempts",),
-        ("example_runs",),
+        ("assumed_counts", "example_runs"),
         ("verdicts",),
         ("verify",),
         ("cures", "live"),

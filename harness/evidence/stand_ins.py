@@ -32,6 +32,9 @@ WORKERS = "the number of workers"
 DIVIDES = "divides a tensor"
 """How `StandIn.what` ends where a tensor is divided by that number."""
 
+DIVIDES_WHOLE = "divides a whole number"
+"""The same where that is a batch, or a number of steps."""
+
 ENDLESS = "when a step ends whose gradients are taken outside of a tf.function and of strategy.run"
 """In `Counters.unseen` of a script that is to be killed."""
 

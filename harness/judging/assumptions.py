@@ -7,12 +7,13 @@ certain that it means the same for one replica, nothing is said, and the lines a
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 from harness.evidence.parts import Parts
-from harness.evidence.stand_ins import BY_HAND, COUNT, ENDLESS, WORKERS, StandIn
+from harness.evidence.stand_ins import BY_HAND, COUNT, DIVIDES_WHOLE, ENDLESS, WORKERS, StandIn
 from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import rows_of
 from harness.judging.batch_of_average import average_of_one_replica, told_batch_finding
@@ -60,6 +61,7 @@ _OWN_PARTS = (
 )
 _EXAMPLES = "examples_match_reference"
 _COUNTS = (COUNT, WORKERS)
+_NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
 
 
 def with_assumptions(
@@ -74,6 +76,7 @@ def with_assumptions(
     alone: Callable[[], SingleWorkerScript] = SingleWorkerScript,
     natively: Callable[[], NativeRun] = NativeRun,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
+    by_one: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
     divided: Callable[[], Sequence[str]] = lambda: (),
     by_one_worker: Callable[[], bool] = lambda: False,
 ) -> Verdict:
@@ -93,6 +96,7 @@ def with_assumptions(
         divided: tells at which lines the script divides by a number that it has a name for, and that is the number of
             replicas.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
+        by_one: tells whether one device computes something else with 1 at these lines.
         by_one_worker: tells whether a script with a coordinator computes the same with a single worker.
     """
     again = parts is not None and in_parts(parts)
@@ -121,6 +125,10 @@ def with_assumptions(
     if (why := next(chain.from_iterable(reasons), None)) is not None:
         return without_judgement(verdict, why)
     meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
+    # A batch that is divided so is the run's whatever one device has; a number of steps is not.
+    whole = [each for each in told if each.what.endswith(DIVIDES_WHOLE) and each.taken != "1"]
+    if whole and verdict.outcome == "consistent" and by_one(whole):
+        meant += whole
     return _with_count(verdict, meant, lambda: natively().verdict is not None)
 
 
@@ -431,16 +439,27 @@ def without_judgement(verdict: Verdict, why: str) -> Verdict:
 
 
 def _listed(told: Sequence[StandIn]) -> Iterator[str]:
-    by_line: dict[tuple[str, str], dict[str, None]] = {}
-    for each in told:
-        by_line.setdefault((each.where, each.what), {})[each.taken] = None
-    for (where, what), taken in by_line.items():
-        yield f"in the reference {what} at {where} is {' and '.join(taken)}"
+    for text, taken in _at_lines(told).items():
+        yield f"in the reference {text} is {' and '.join(taken)}"
 
 
 def _places(told: Sequence[StandIn], what: str | None = None) -> str:
-    found = dict.fromkeys(f"{each.what} at {each.where}" for each in told if what is None or each.what == what)
-    return ", ".join(found)
+    return ", ".join(_at_lines([each for each in told if what is None or each.what == what]))
+
+
+def _at_lines(told: Sequence[StandIn]) -> dict[str, dict[str, None]]:
+    """What was answered, by what was asked for and where; of several numbers that were divided at a line the first."""
+    asked: dict[tuple[str, str], dict[str, dict[str, None]]] = {}
+    for each in told:
+        stem, _, last = each.what.rpartition(" ")
+        known = asked.setdefault((each.where, stem if _NUMBER.fullmatch(last) else each.what), {})
+        known.setdefault(each.what, {})[each.taken] = None
+    return {
+        f"{next(iter(whats))}{f' (and {len(whats) - 1} more)' if len(whats) > 1 else ''} at {where}": {
+            taken: None for each in whats.values() for taken in each
+        }
+        for (where, _), whats in asked.items()
+    }
 
 
 def _same_examples(run: RunTrace, reference: RunTrace) -> bool:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from harness.evidence.stand_ins import COUNT, DIVIDES
+from harness.evidence.stand_ins import COUNT, DIVIDES, DIVIDES_WHOLE
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
@@ -117,11 +117,11 @@ class ReplicaCount:
         if self._inside or not isinstance(other, (int, float)):
             return other / self.taken("divides", 1)
         if isinstance(other, int) and other > 1 and other % self._replicas == 0:
-            return other / self.taken("divides a whole number", self._replicas)
+            return other / self.taken(DIVIDES_WHOLE, self._replicas)
         return other / self.taken(f"divides {other:g}", 1 if other == 1 else self._replicas, "unknown")
 
     def __rfloordiv__(self, other: Any) -> Any:
-        return other // self._as_whole("divides a whole number")
+        return other // self._as_whole(DIVIDES_WHOLE)
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, float) and other == 1.0:
