@@ -11,10 +11,12 @@ from harness.attempts import JudgedAttempt
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import WORKERS, StandIn
 from harness.judging.laws.begins_alike import LAW as BEGINS
+from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
 from simulator import LockstepError, RunFailed
 
+_COMPUTED = (BEGINS.id, OF_VARIABLES.id)
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
@@ -37,11 +39,15 @@ def differs_whatever(attempt: JudgedAttempt, lines: Sequence[StandIn]) -> bool:
 
 
 def differs_by_one(attempt: JudgedAttempt, lines: Sequence[StandIn]) -> bool:
-    """Whether one device computes something else where the number at these lines is its own, which is 1."""
+    """Whether one device computes something else where the number at these lines is its own, which is 1.
+
+    Not whether it is given its examples in other batches: it has those of the run.
+    """
     if attempt.changes is not None:
         return False
     with contextlib.suppress(LockstepError):  # then nothing is known
-        return _told(attempt, {each.where: 1 for each in lines})[0].outcome == "inconsistent"
+        verdict, _ = _told(attempt, {each.where: 1 for each in lines})
+        return any(law.law in _COMPUTED and law.status == "broken" for law in verdict.judgements)
     return False
 
 

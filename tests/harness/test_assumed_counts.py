@@ -14,6 +14,7 @@ _RATE = (
     .replace("w.assign_sub(0.1 *", "w.assign_sub(rate *")
     .replace("BATCH = 4 * strategy.num_replicas_in_sync", "BATCH = 8")
 )
+_BATCHES = "dataset.unbatch().batch(8 // strategy.num_replicas_in_sync)"
 _MEAN_OF_EACH = "tf.reduce_mean((tf.linalg.matvec(x, w) - y) ** 2)"
 _SHARE = "tf.reduce_sum((tf.linalg.matvec(x, w) - y) ** 2) / BATCH"
 
@@ -41,12 +42,7 @@ def test_a_rate_that_is_divided_may_make_up_for_a_sum_of_means(
     ("rate", "dataset", "counted"),
     [
         ("0.8 / (8 // strategy.num_replicas_in_sync)", "experimental_distribute_dataset(dataset)", True),
-        (
-            "0.1",
-            "distribute_datasets_from_function("
-            "lambda context: dataset.unbatch().batch(8 // strategy.num_replicas_in_sync))",
-            False,
-        ),
+        ("0.1", f"distribute_datasets_from_function(lambda context: {_BATCHES})", False),
     ],
 )
 def test_a_whole_number_that_is_divided_is_a_condition_where_it_is_no_batch(
