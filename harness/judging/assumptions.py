@@ -91,8 +91,7 @@ def with_assumptions(
         returned: whether a worker of a coordinator has come back in a part.
         updates: what the user says that closures of a coordinator are.
         alone: tells what a script with a coordinator leaves with a single worker.
-        natively: tells what is known from the script as it is on one device. It is asked where what the number of
-            replicas means to the script decides.
+        natively: tells what is known from the script as it is on one device, where what that number means decides.
         divided: tells at which lines the script divides by a number that it has a name for, and that is the number of
             replicas.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
@@ -124,12 +123,7 @@ def with_assumptions(
     reasons = _reasons_of(verdict, run, reference, parts if again else None)
     if (why := next(chain.from_iterable(reasons), None)) is not None:
         return without_judgement(verdict, why)
-    meant = [each for each in told if each.trust in ("meant", "unknown") and each.taken != "1"]
-    # A batch that is divided so is the run's whatever one device has; a number of steps is not.
-    whole = [each for each in told if each.what.endswith(DIVIDES_WHOLE) and each.taken != "1"]
-    if whole and verdict.outcome == "consistent" and by_one(whole):
-        meant += whole
-    return _with_count(verdict, meant, lambda: natively().verdict is not None)
+    return _with_count(verdict, _meant(verdict, told, by_one), lambda: natively().verdict is not None)
 
 
 def _otherwise(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Verdict | None:
@@ -161,6 +155,15 @@ def _of_named_count(
         "replicas: if that is meant, one device would divide by 1. Write strategy.num_replicas_in_sync there, and "
         "verify again"
     )
+
+
+def _meant(verdict: Verdict, told: Sequence[StandIn], by_one: Callable[[Sequence[StandIn]], bool]) -> Sequence[StandIn]:
+    """Where one device may have another number, as for a rate."""
+    many = [each for each in told if each.taken != "1"]
+    meant = [each for each in many if each.trust in ("meant", "unknown")]
+    # A batch that is divided so is the run's whatever one device has; a number of steps is not.
+    whole = [each for each in many if each.what.endswith(DIVIDES_WHOLE)]
+    return [*meant, *whole] if whole and verdict.outcome == "consistent" and by_one(whole) else meant
 
 
 def _with_count(verdict: Verdict, meant: Sequence[StandIn], natively: Callable[[], bool]) -> Verdict:
