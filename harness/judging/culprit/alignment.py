@@ -13,10 +13,10 @@ import msgspec
 
 from harness.evidence.eps import EPS
 from harness.evidence.watch_request import WatchRequest
-from harness.evidence.watched_step import BATCHES, PYTHON, REPLICA, Op, WatchedStep, WatchedVariable
+from harness.evidence.watched_step import BATCHES, OUTER, PYTHON, REPLICA, UPDATE, Op, WatchedStep, WatchedVariable
 from harness.judging.culprit.client_step import ClientStep, matched
 from harness.judging.culprit.example_order import Entering, order_of
-from harness.judging.culprit.relations import ExampleOrder, Relation, holding
+from harness.judging.culprit.relations import REPLICATED, ExampleOrder, Relation, holding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -186,7 +186,11 @@ class Alignment:
                 found = [(node.client, self.op(node).outputs) for node in nodes]
                 if all(position < len(outputs) for _, outputs in found):
                     tensors = [(client, outputs[position]) for client, outputs in found]
-            self._relations[tensor] = None if tensors is None else self.related(tensor, tensors)
+            found_so = None if tensors is None else self.related(tensor, tensors)
+            if tensors and found_so and nodes and all(self.op(node).zone == UPDATE for node in nodes):
+                parts = [[value.tobytes() for value in each] for each in self.parts(tensor, tensors)]
+                found_so = _of_one(found_so) if len(parts) > 1 and all(each == parts[0] for each in parts) else found_so
+            self._relations[tensor] = found_so
         return self._relations[tensor]
 
     def related(self, truth: int, tensors: Sequence[tuple[int, int]]) -> frozenset[Relation] | None:
@@ -207,7 +211,25 @@ class Alignment:
             allowed = self.allowed(truth, turn)
             here = holding(value, [each[turn] for each in parts], allowed, self.order)
             found = here if found is None else found & here
-        return found
+        # What was made once and is given to all copies of a variable has no parts.
+        if found and len(tensors) > 1 and len(set(tensors)) == 1:
+            return _of_one(found)
+        return self._multiples(truth, tensors, expected, parts) if not found and self._is_outer(tensors) else found
+
+    def _is_outer(self, tensors: Sequence[tuple[int, int]]) -> bool:
+        makers = [self.sides[client].producer(tensor) for client, tensor in tensors]
+        return all(op is not None and op.zone == OUTER for op in makers)
+
+    def _multiples(
+        self, truth: int, tensors: Sequence[tuple[int, int]], expected: Sequence[np.ndarray[Any, Any]], parts: Parts
+    ) -> frozenset[Relation]:
+        """As `related`, of what is computed once for all replicas: by which power of their number it is larger."""
+        copies = [[value for _ in range(self.replicas)] for value in parts[0]] if len(tensors) == 1 else []
+        turns = list(zip(expected, copies, strict=True))[: self._turns]
+        every = [
+            _of_one(holding(value, each, self.allowed(truth, turn), None)) for turn, (value, each) in enumerate(turns)
+        ]
+        return frozenset.intersection(*every) if every else frozenset()
 
     def parts(self, truth: int, tensors: Sequence[tuple[int, int]], *, sketched: bool = False) -> Parts:
         """The values of tensors of the run, each given with its client, that are held against one of the reference."""
@@ -289,6 +311,11 @@ class Alignment:
     def variables(self) -> Mapping[str, WatchedVariable]:
         """What is known of variables, by name."""
         return {seen.name: seen for side in self.sides for seen in side.watched.variables}
+
+
+def _of_one(found: frozenset[Relation]) -> frozenset[Relation]:
+    """Of these relations those of one value that several places have, whose halves would add up, too."""
+    return frozenset(each for each in found if each.kind == REPLICATED)
 
 
 def _spread(off: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
