@@ -214,20 +214,18 @@ class Alignment:
         # What was made once and is given to all copies of a variable has no parts.
         if found and len(tensors) > 1 and len(set(tensors)) == 1:
             return _of_one(found)
-        return self._multiples(truth, tensors, expected, parts) if not found and self._is_outer(tensors) else found
+        is_outer = len(tensors) == 1 and self._is_outer(*tensors[0])
+        return self._multiples(truth, expected, parts) if is_outer and not found else found
 
-    def _is_outer(self, tensors: Sequence[tuple[int, int]]) -> bool:
-        makers = [self.sides[client].producer(tensor) for client, tensor in tensors]
-        return all(op is not None and op.zone == OUTER for op in makers)
+    def _is_outer(self, client: int, tensor: int) -> bool:
+        op = self.sides[client].producer(tensor)
+        return op is not None and op.zone == OUTER
 
-    def _multiples(
-        self, truth: int, tensors: Sequence[tuple[int, int]], expected: Sequence[np.ndarray[Any, Any]], parts: Parts
-    ) -> frozenset[Relation]:
+    def _multiples(self, truth: int, expected: Sequence[np.ndarray[Any, Any]], parts: Parts) -> frozenset[Relation]:
         """As `related`, of what is computed once for all replicas: by which power of their number it is larger."""
-        copies = [[value for _ in range(self.replicas)] for value in parts[0]] if len(tensors) == 1 else []
-        turns = list(zip(expected, copies, strict=True))[: self._turns]
         every = [
-            _of_one(holding(value, each, self.allowed(truth, turn), None)) for turn, (value, each) in enumerate(turns)
+            _of_one(holding(value, [part] * self.replicas, self.allowed(truth, turn), None))
+            for turn, (value, part) in enumerate(list(zip(expected, parts[0], strict=True))[: self._turns])
         ]
         return frozenset.intersection(*every) if every else frozenset()
 
