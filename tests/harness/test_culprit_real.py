@@ -279,3 +279,40 @@ def test_behind_a_division_by_keras_stands_the_line_of_what_it_divides(verified:
     line = next(number for number, text in enumerate(_OWN_LOSS.splitlines(), start=1) if text.endswith("# the loss"))
     assert culprit.relation.endswith(f"; what it takes was made by train.py:{line}")
     assert "model.fit" in culprit.source
+
+
+_REDUCED_OUTSIDE = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+x = np.arange(32, dtype="float32")[:, None] / 32
+strategy = tf.distribute.MirroredStrategy()
+data = strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices((x, 2 * x)).batch(8))
+with strategy.scope():
+    w = tf.Variable([[0.5]])
+    optimizer = keras.optimizers.SGD(0.1)
+    optimizer.build([w])
+
+@tf.function
+def train(batch):
+    def step(batch):
+        with tf.GradientTape() as tape:
+            loss = tf.nn.compute_average_loss((batch[0] @ w - batch[1])[:, 0] ** 2, global_batch_size=8)
+        return tape.gradient(loss, w)
+    gradients = strategy.run(step, args=(batch,))
+    gradient = strategy.reduce("MEAN", gradients, axis=None)  # the mean
+    optimizer.apply_gradients([(gradient, w)])
+
+for batch in data:
+    train(batch)
+"""
+
+
+@pytest.mark.full
+def test_what_is_reduced_once_for_all_replicas_is_no_part(verified: Verified) -> None:
+    """Both copies of a variable are given the same half, which is not what the parts add up to."""
+    culprit = present(verified(_REDUCED_OUTSIDE, "mirrored-2", explain=True, prove=False).culprit)
+    lines = enumerate(_REDUCED_OUTSIDE.splitlines(), start=1)
+    assert culprit.line == next(number for number, text in lines if text.endswith("# the mean")), culprit
+    assert "the parts of the replicas add up" in culprit.relation
