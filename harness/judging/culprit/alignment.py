@@ -186,12 +186,18 @@ class Alignment:
                 found = [(node.client, self.op(node).outputs) for node in nodes]
                 if all(position < len(outputs) for _, outputs in found):
                     tensors = [(client, outputs[position]) for client, outputs in found]
-            found_so = None if tensors is None else self.related(tensor, tensors)
-            if tensors and found_so and nodes and all(self.op(node).zone == UPDATE for node in nodes):
-                parts = [[value.tobytes() for value in each] for each in self.parts(tensor, tensors)]
-                found_so = _of_one(found_so) if len(parts) > 1 and all(each == parts[0] for each in parts) else found_so
-            self._relations[tensor] = found_so
+            relations = None if tensors is None else self.related(tensor, tensors)
+            if relations and self._are_copies(tensor, tensors or ()):
+                relations = _of_one(relations)
+            self._relations[tensor] = relations
         return self._relations[tensor]
+
+    def _are_copies(self, truth: int, tensors: Sequence[tuple[int, int]]) -> bool:
+        """Whether tensors of the run are one value that all copies of a variable are updated by."""
+        if len(tensors) < 2 or not all(self._is_made_in(UPDATE, *each) for each in tensors):
+            return False
+        first, *others = [[value.tobytes() for value in each] for each in self.parts(truth, tensors)]
+        return all(each == first for each in others)
 
     def related(self, truth: int, tensors: Sequence[tuple[int, int]]) -> frozenset[Relation] | None:
         """How a tensor of the reference is related to tensors of the run, each given with its client.
@@ -214,12 +220,12 @@ class Alignment:
         # What was made once and is given to all copies of a variable has no parts.
         if found and len(tensors) > 1 and len(set(tensors)) == 1:
             return _of_one(found)
-        is_outer = len(tensors) == 1 and self._is_outer(*tensors[0])
+        is_outer = len(tensors) == 1 and self._is_made_in(OUTER, *tensors[0])
         return self._multiples(truth, expected, parts) if is_outer and not found else found
 
-    def _is_outer(self, client: int, tensor: int) -> bool:
+    def _is_made_in(self, zone: str, client: int, tensor: int) -> bool:
         op = self.sides[client].producer(tensor)
-        return op is not None and op.zone == OUTER
+        return op is not None and op.zone == zone
 
     def _multiples(self, truth: int, expected: Sequence[np.ndarray[Any, Any]], parts: Parts) -> frozenset[Relation]:
         """As `related`, of what is computed once for all replicas: by which power of their number it is larger."""
