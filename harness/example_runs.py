@@ -5,10 +5,15 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import time
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from harness.evidence.counters import PartMix
 from harness.evidence.reference import Reference
 from harness.evidence.reproducibility import ROUNDING_SHARE_MAX, first_difference
+from harness.evidence.trace import RunTrace
 from harness.evidence.witness_values import lines_of_draws
 from harness.judgement import task_summaries
 from harness.judging.assumptions import without_judgement
@@ -25,7 +30,6 @@ from harness.judging.drawn_data import (
     with_data_of,
     with_drawn_counts,
 )
-from harness.judging.part_ties import has_mixes, with_ties
 from harness.judging.unsteady_runs import differs_by_counts, unsteady
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -38,16 +42,52 @@ if TYPE_CHECKING:
 
 _FIXED_SECONDS, _FIXED_TIMES = 15.0, 3.0
 """How long a run with fixed draws may take beside the run itself."""
+_LOOSE = 0.1
+"""Of the examples that both times are known, those of which one device draws another part."""
 
 
 def by_ties(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference]:
     """The verdict without mixed parts that nothing ties to each other, and by what it is made."""
-    if not has_mixes(reference.trace):
+    if not _has_mixes(reference.trace):
         return verdict, reference
     with contextlib.suppress(LockstepError):  # then nobody knows
-        reference = dataclasses.replace(reference, trace=with_ties(reference.trace, attempt.drawn_apart()))
+        reference = dataclasses.replace(reference, trace=_with_ties(reference.trace, attempt.drawn_apart()))
         verdict = attempt.judged(reference, verdict.tasks)
     return verdict, reference
+
+
+# Features and labels belong together; a labelled example and an unlabelled one beside it do not, nor a negative one.
+
+
+def _has_mixes(reference: RunTrace) -> bool:
+    """Whether the run was seen to mix parts, as far as what one device has put together tells."""
+    total = reference.clients[0].counters.all_examples
+    return total is not None and bool(total.mixes)
+
+
+def _with_ties(reference: RunTrace, again: RunTrace) -> RunTrace:
+    """A reference that tells only of parts that belong together.
+
+    Args:
+        reference: which followed the run.
+        again: that with other seeds and on another day.
+    """
+    first, *others = reference.clients
+    total, drawn = first.counters.all_examples, again.clients[0].counters.all_examples
+    if total is None or drawn is None:
+        return reference
+    told = msgspec.structs.replace(total, mixes=tuple(_tied(total.mixes, drawn.mixes)))
+    first = msgspec.structs.replace(first, counters=msgspec.structs.replace(first.counters, all_examples=told))
+    return msgspec.structs.replace(reference, clients=(first, *others))
+
+
+def _tied(mixes: Sequence[PartMix], drawn: Sequence[PartMix]) -> Iterator[PartMix]:
+    again = {mix.parts: dict(mix.owners) for mix in drawn}
+    for mix in mixes:
+        owners = again.get(mix.parts, {})
+        both = [owners[one] == value for one, value in mix.owners if one in owners]
+        if mix.parts in again and both.count(False) <= _LOOSE * len(both):
+            yield mix
 
 
 def by_ranks(attempt: JudgedAttempt, verdict: Verdict, reference: Reference) -> tuple[Verdict, Reference]:
