@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,7 +44,7 @@ def _check_kinds(topology: object, faults: object, restarts: object, out: object
     check_kind("topology", topology, Topology, "Topology(worker=2)")
     check_kind("faults", faults, (FaultPlan, type(None)), "FaultPlan(faults=[...])")
     check_kind("restarts", restarts, int, "2")
-    check_kind("out", out, (str, Path, type(None)), "'runs'")
+    check_kind("out", out, (str, os.PathLike, type(None)), "'runs'")
     check_environment(env or {})
 
 

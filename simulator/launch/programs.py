@@ -186,7 +186,7 @@ def last_exception(log: str) -> str | None:
 
 def _sentence(text: str) -> str:
     """Its first line, with those after it as long as a bracket is open, or a colon or a comma ends it."""
-    first, *others = filter(None, map(str.strip, text.splitlines()))
+    first, *others = list(filter(None, map(str.strip, text.splitlines()))) or [""]
     for line in others[:_MORE_LINES_MAX]:
         is_open = any(first.count(one) > first.count(other) for one, other in ("{}", "[]", "()"))
         if not (is_open or first.endswith((":", ","))):

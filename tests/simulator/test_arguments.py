@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,6 +53,24 @@ def test_what_is_no_function_starts_nothing() -> None:
     nothing: Any = "train.py"
     with Cluster(Topology(worker=1), preload=()) as cluster, pytest.raises(UsageError, match="run_command"):
         cluster.run(nothing)
+
+
+class _Place:
+    """A path that is no `Path`, such as that of pytest's fixture `tmpdir`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __fspath__(self) -> str:
+        return str(self._path)
+
+
+def test_a_path_may_be_of_any_kind(tmp_path: Path) -> None:
+    """As for Python itself."""
+    place: Any = _Place(tmp_path / "runs")
+    with Cluster(Topology(worker=1), preload=(), out=place) as cluster:
+        cluster.run(print)
+    assert (tmp_path / "runs" / "0").is_dir()
 
 
 def test_a_bool_is_no_number() -> None:
