@@ -194,6 +194,14 @@ def test_lost_and_repeated_updates_are_named(each: bool, counted: bool) -> None:
         assert not counted or "5 updates were scheduled" in text_of(case)
 
 
+def test_a_counter_that_is_ahead_tells_of_a_repeated_update_only_where_updates_are_scheduled() -> None:
+    """Replicas that are in step may each count, which applies nothing twice."""
+    run = _updated((1.0, 2.0, 4.0, 4.0, 8.0, 16.0), each=False, counted=True)
+    reference = _updated(AMOUNTS, each=False, counted=True)
+    assert rule_of(_case(run, reference, 1, scheduled=5)) == "update_repeated"
+    assert rule_of(_case(run, reference, 1)) is None
+
+
 def test_an_update_that_is_not_scheduled_is_lost_too() -> None:
     """The coordinator's count agrees with the counter, and both fall short of the reference."""
     run = _updated((1.0, 2.0, 8.0, 16.0), each=False, counted=True)
