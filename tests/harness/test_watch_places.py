@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import threading
 import types
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.recording import noise
 from harness.recording.watch.makers import Makers
-from harness.recording.watch.places import AROUND
+from harness.recording.watch.places import AROUND, Places
 
 _REPLACED = {"original", "next_creator", "differentiate"}
 
@@ -61,3 +62,35 @@ def test_a_layer_with_a_call_of_the_program_s_own_is_no_maker() -> None:
     made = [module.Layer("theirs"), Own("own"), OnlyNamed("named")]
     assert len(made) == 3
     assert makers.made == {"theirs": 7, "named": 7}
+
+
+class _Replica(threading.Thread):
+    """Has the number by which TensorFlow's threads of replicas are known."""
+
+    replica_id = 0
+
+
+def _lines_of_a_replica_within() -> list[str]:
+    """Which function each of two threads of one replica is said to be run for, of which the first runs the second."""
+    places, found = Places(), list[str]()
+
+    def note() -> None:
+        number = places.other()
+        assert number is not None
+        found.append(places.frames[number].function)
+
+    def asks_all() -> None:
+        note()
+        within = _Replica(target=note)
+        within.start()
+        within.join()
+
+    thread = _Replica(target=asks_all)
+    thread.start()
+    thread.join()
+    return found
+
+
+def test_a_replica_that_runs_replicas_is_where_these_are_run_from() -> None:
+    """The main thread is not: it is at `strategy.run`, of the whole step, while Keras 3 applies what it unscales."""
+    assert _lines_of_a_replica_within() == ["_lines_of_a_replica_within", "asks_all"]

@@ -132,11 +132,12 @@ class Places:
         them, is done by the thread that waits for them, while they wait for it.
         """
         main, this = threading.main_thread(), threading.current_thread()
-        if hasattr(this, "replica_id"):
-            return self._in(main.ident or 0)
-        replicas = [thread for thread in threading.enumerate() if getattr(thread, "replica_id", None) == 0]
-        if replicas:
-            return self._in(replicas[-1].ident or 0)
+        number = getattr(this, "replica_id", None)
+        same = [thread for thread in threading.enumerate() if getattr(thread, "replica_id", None) == (number or 0)]
+        # A replica asks all for what runs replicas in their turn, as the LossScaleOptimizer of Keras 3 does.
+        waiting = [thread for thread in same if thread is not this]
+        if waiting:
+            return self._in(waiting[-1].ident or 0)
         return None if this is main else self._in(main.ident or 0)
 
     def _in(self, thread: int) -> int | None:
