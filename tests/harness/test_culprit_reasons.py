@@ -292,3 +292,16 @@ def test_an_explanation_does_not_deny_the_culprit(
     assert (found.explanation == verdict.explanation) is kept
     assert f"culprit: {culprit.where}" in str(found)
     assert "no rule reproduces" not in str(found)
+
+
+@pytest.mark.parametrize(("found", "kind"), [((6.0, 8.1), WHOLE), ((6.0, 8.5), None)])
+def test_a_term_that_each_replica_adds_is_known_in_16_bits(
+    found: tuple[float, float], kind: MistakeKind | None
+) -> None:
+    """There the parts that it is added to are 10 together but for their rounding, and so is the sum."""
+    scene = _scene(12.0, found, (), op="AddV2")
+    part = np.float32(10.0), [np.float32(4.0), np.float32(6.1)]
+    whole = np.float32(2.0), [np.float32(2.0)] * 2
+    inputs = (frozenset({Relation(PARTIAL)}), *part), (frozenset({Relation(REPLICATED)}), *whole)
+    told = reasons._proved(replace(scene, inputs=inputs))
+    assert (told and told[0]) is kind

@@ -340,18 +340,17 @@ def _counted_by_each(scene: _Scene) -> str | None:
         return None
     if _is_kept(scene):
         return None  # nothing counts as often as there are replicas
-    whole = [parts[0] for relations, _, parts in scene.inputs if Relation(REPLICATED) in relations]
-    partial = [
-        parts
-        for relations, _, parts in scene.inputs
-        if Relation(PARTIAL) in relations and Relation(REPLICATED) not in relations
-    ]
-    if not whole or not partial:
+    signs = (1.0, -1.0) if scene.op.type == "Sub" else (1.0,) * len(scene.inputs)
+    more, rounded = [], []
+    for sign, (relations, value, parts) in zip(signs, scene.inputs, strict=True):
+        if Relation(REPLICATED) in relations:
+            more.append(sign * (scene.replicas - 1) * parts[0].astype(np.float64))
+        elif Relation(PARTIAL) in relations:  # in 16 bits the parts add up to what they should but for much
+            rounded.append(sign * (np.sum(parts, axis=0, dtype=np.float64) - value.astype(np.float64)))
+    if not more or not rounded:
         return None
-    sign = -1.0 if scene.op.type == "Sub" and Relation(REPLICATED) in scene.inputs[1][0] else 1.0
-    more = sign * (scene.replicas - 1) * sum(each.astype(np.float64) for each in whole)
-    total = np.sum(scene.parts, axis=0, dtype=np.float64)
-    if not np.allclose(total, scene.value.astype(np.float64) + more, rtol=1e-4, atol=1e-30):
+    total = np.sum(scene.parts, axis=0, dtype=np.float64) - sum(rounded)
+    if not np.allclose(total, scene.value.astype(np.float64) + sum(more), rtol=1e-4, atol=1e-30):
         return None
     return (
         "each replica adds the whole of what one device adds once to its part of the rest; in a sum over "
