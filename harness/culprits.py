@@ -43,6 +43,7 @@ from harness.judging.explain.metric_not_aggregated import NOT_AGGREGATED
 from harness.judging.given_back import called
 from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
+from harness.judging.set_between_steps import set_between_steps
 from harness.judging.verdict import Verdict
 from harness.phases import phase
 from harness.running.watched_step import LOOKS, WatchedRuns, watch_by_hand, watch_step
@@ -127,22 +128,11 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         verdict: of any run.
         directory: holds what the run has left.
     """
-    why, first = verdict.explanation, verdict.first_divergence
-    if why is not None and why.rule == COPIES_PACKED:
-        packed = [each for client in read_parts(directory).last.clients for each in client.counters.packed]
-        lines = [line for each in packed if (line := layout_culprit(*each)) is not None]
-        return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
+    parts = read_parts(directory)
+    why, first, run = verdict.explanation, verdict.first_divergence, parts.last
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
-    if any(each.law == TOLD_BATCH for each in verdict.findings) and (
-        told := average_of_one_replica(read_parts(directory).last)
-    ):
-        return verdict.seen(Looked(average_culprit(told[0]), None, 0.0))
-    if first is None and any(each.law == "updates_counted" for each in verdict.findings):
-        unjoined = [line for client in read_parts(directory).last.clients for line in client.counters.unjoined]
-        lines = [line for each in unjoined if (line := closure_culprit(each)) is not None]
-        return verdict.seen(Looked(lines[0], None, 0.0)) if lines else verdict
-    if why is not None and why.rule == NOT_AGGREGATED and (line := _updating(first, read_parts(directory).last)):
+    if (line := _known_line(verdict, run, interrupted=bool(parts.earlier))) is not None:
         return verdict.seen(Looked(line, None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
@@ -151,10 +141,25 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         kinds, what = ("Shard",), "its workers read the same examples, or leave some out"
     else:
         return verdict
-    pipelines = read_parts(directory).last.clients[0].counters.pipelines
-    found = pipeline_culprit(pipelines, kinds, what, 1 if first is None else first.step or 1)
+    found = pipeline_culprit(run.clients[0].counters.pipelines, kinds, what, 1 if first is None else first.step or 1)
     culprit, why_not = (found, None) if isinstance(found, Culprit) else (None, found.why)
     return verdict.seen(Looked(culprit, why_not, 0.0))
+
+
+def _known_line(verdict: Verdict, run: RunTrace, *, interrupted: bool) -> Culprit | None:
+    """The line that the run's own notes tell, without its pipelines."""
+    why, first = verdict.explanation, verdict.first_divergence
+    if why is not None and why.rule == COPIES_PACKED:
+        packed = (each for client in run.clients for each in client.counters.packed)
+        return next(filter(None, (layout_culprit(*each) for each in packed)), None)
+    if any(each.law == TOLD_BATCH for each in verdict.findings) and (told := average_of_one_replica(run)):
+        return average_culprit(told[0])
+    if first is None and any(each.law == "updates_counted" for each in verdict.findings):
+        unjoined = (line for client in run.clients for line in client.counters.unjoined)
+        return next(filter(None, map(closure_culprit, unjoined)), None)
+    if why is not None and why.rule == NOT_AGGREGATED:
+        return _updating(first, run)
+    return None if interrupted else set_between_steps(verdict, run)
 
 
 def _updating(found: Finding | None, run: RunTrace) -> Culprit | None:

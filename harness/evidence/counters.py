@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from harness.evidence.assignments import Assignment
 from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.stand_ins import StandIn
@@ -120,6 +121,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
         packed: lines that laid out unlike copies, with their steps.
         pipelines: the data sets that were iterated.
         unread: variables of which each replica has its own.
+        assigned: lines that gave variables values between steps, the latest last.
         averages: what was said of the global batch.
         by_replica: lines that make a value for each replica by its number.
         state: floating variables that it keeps and does not train.
@@ -150,6 +152,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     packed: tuple[tuple[str, int], ...] = ()
     pipelines: tuple[Pipeline, ...] = ()
     unread: tuple[str, ...] = ()
+    assigned: tuple[Assignment, ...] = ()
     averages: tuple[Average, ...] = ()
     by_replica: tuple[str, ...] = ()
     state: tuple[str, ...] = ()

@@ -16,7 +16,8 @@ from harness.evidence.reference import Reference
 from harness.evidence.steps import Standing
 from harness.evidence.trace import ClientTrace, DrawSeen, Header, RunTrace, Seen, Step
 from harness.judging.conditions import OWN, Condition
-from harness.judging.culprit import Culprit, draw_culprit, find_culprit
+from harness.judging.culprit import Culprit, NoCulprit, draw_culprit, find_culprit
+from harness.judging.culprit.kinds import SHARED
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
 from harness.running.watched_step import WatchedRuns
@@ -144,3 +145,22 @@ def test_statistics_come_last() -> None:
     found = find_culprit([run], reference, [], statistics=True)
     assert isinstance(found, Culprit), found
     assert found.line == 6
+
+
+def test_a_copy_that_replicas_share_has_its_line_at_any_step() -> None:
+    """What the second one reads is what the first has made of it, and was right when the step began."""
+
+    def program(steps: Steps, kept: str) -> None:
+        total = steps.read(3, "total", [np.float32(5.0), np.float32(7.0)][: steps.replicas])
+        own = steps.each("Sum", 4, lambda rows: np.float32(rows.sum()), steps.batch)
+        steps.assign(5, "total", steps.each("AddV2", 5, lambda a, b: a + b, total, own), kept)
+
+    def found(kept: str, step: int) -> Culprit | NoCulprit:
+        run, reference = watched(functools.partial(program, kept=kept), _X, *_SHARES, step=step)
+        return find_culprit([run], reference, [])
+
+    shared, separate = found("plain", 7), found("mirrored", 7)
+    assert isinstance(shared, Culprit)
+    assert (shared.line, shared.kind) == (3, SHARED.code)
+    assert isinstance(separate, NoCulprit)
+    assert separate.earlier

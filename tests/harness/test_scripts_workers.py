@@ -141,10 +141,11 @@ def test_a_rate_of_each_worker(verified: Verified, wrong: bool, outcome: str) ->
     own = "seen = sum(float(tf.reduce_sum(each)) for each in check)"
     shared = next(line.strip() for line in _RATED.splitlines() if "seen = total" in line)
     script = _RATED.replace(shared, own) if wrong else _RATED
-    verdict = verified(script, "multi_worker-2", explain=False)
+    verdict = verified(script, "multi_worker-2", explain=wrong)
     assert verdict.outcome == outcome, str(verdict)
     if wrong:
         assert present(verdict.explanation).rule == "set_by_each_worker"
+        assert present(verdict.culprit).source == "optimizer.learning_rate.assign(0.02)"
 
 
 @pytest.mark.full

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.judging.culprit.by_hand import made_by_hand
 from harness.judging.culprit.find import WrongReport, find_culprit
 from harness.judging.culprit.known_lines import (
+    assignment_culprit,
     average_culprit,
     closure_culprit,
     draw_culprit,
@@ -20,6 +21,7 @@ __all__ = [
     "Looked",
     "NoCulprit",
     "WrongReport",
+    "assignment_culprit",
     "average_culprit",
     "closure_culprit",
     "draw_culprit",

@@ -12,7 +12,7 @@ from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import only_some
 from harness.judging.culprit.client_step import ClientStep, assigns
 from harness.judging.culprit.example_order import other_examples
-from harness.judging.culprit.kinds import REPORT
+from harness.judging.culprit.kinds import REPORT, SHARED
 from harness.judging.culprit.later_division import LaterDivisions
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.reasons import ADDITIONS, adds_to_one_copy
@@ -101,10 +101,6 @@ def find_culprit(
         why = "no operation was found that is given what is right and gives what is wrong"
         why += "" if name is None else f"; variable {name!r} is in shards, which one device has whole"
         return NoCulprit(f"{why}; {_HERE}" if elsewhere else why)
-    op = aligned.op(found.node)
-    # What a variable begins the first step with was given to it where it was made.
-    if op.type == "ReadVariableOp" and reference.step > 1:
-        return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
     return _told(aligned, found)
 
 
@@ -116,13 +112,20 @@ def _in_shards(clients: Sequence[WatchedStep], reference: WatchedStep) -> str | 
 
 def _told(aligned: Alignment, found: WrongOperation) -> Culprit | NoCulprit:
     """What is told of it, but for what nobody can know: what others than the first replica have wrong, or what is right
-    of an operation that has no counterpart.
+    of an operation that has no counterpart; nor what made wrong that a later step begins with.
     """
-    if aligned.op(found.node).zone == APART:
+    op = aligned.op(found.node)
+    if op.zone == APART:
         return NoCulprit("what differs first is made of shards in another way than one device makes it of the whole")
     if isinstance(aligned, WholesAlignment) and found.node not in aligned.truths and aligned.is_sum(found.node):
         return NoCulprit("what differs first is added up of what each replica has for itself, and is wrong on another")
-    return told(aligned, found)
+    culprit = told(aligned, found)
+    # What a variable begins the first step with was given to it where it was made; and in each step one replica may
+    # read what another one has made of the copy that they share.
+    shares = culprit.kind == SHARED.code
+    if op.type == "ReadVariableOp" and aligned.reference.watched.step > 1 and not shares:
+        return NoCulprit(f"variable {op.variable!r} was wrong already when the step began", earlier=True)
+    return culprit
 
 
 def _begins(op: Op) -> bool:

@@ -1,10 +1,11 @@
-"""Lines that are known without a watched step: of a pipeline, an average, a layout, a closure, a draw, a mean."""
+"""Lines that are known without a watched step: of pipelines, assignments, averages, layouts, closures, draws, means."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
+from harness.evidence.assignments import Assignment
 from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
 from harness.evidence.trace import DrawSeen, MeanSeen
@@ -48,6 +49,20 @@ def _line(pipeline: Pipeline, kinds: Sequence[str]) -> tuple[str, str]:
     if pipeline.distributed == "function" and pipeline.made:
         return pipeline.made[0].line, pipeline.made[0].kind  # where it ends without
     return pipeline.line, "data set"
+
+
+def assignment_culprit(found: Assignment, said: str, expected: str, step: int) -> Culprit | None:
+    """What there is to say of a line that assigns a variable between steps; None where it is not known.
+
+    Args:
+        found: the line.
+        said: what is wrong with what it gives.
+        expected: what should be.
+        step: at which it was seen first.
+    """
+    if (where := file_and_line(found.line)) is None:
+        return None
+    return Culprit(*where, source_at(*where), "assign", None, said, expected, (), step, assigned=found.variable)
 
 
 def average_culprit(average: Average) -> Culprit:

@@ -16,6 +16,7 @@ class ProgramNotes:
         by_replica: lines that make a value for each replica by its number while the program trains.
         packed: lines that laid out copies which differ, each with the step that was being made then.
         pipelines: the data sets that the program has iterated, each with the step that was being made then.
+        assigned: by variable and line after which step it was given a value outside of all steps first, and last.
         averages: by line and batch what `tf.nn.compute_average_loss` was told, with the step that was being made then.
     """
 
@@ -23,4 +24,5 @@ class ProgramNotes:
     by_replica: dict[str, None] = field(default_factory=dict)
     packed: dict[str, int] = field(default_factory=dict)
     pipelines: dict[Pipeline, int] = field(default_factory=dict)
+    assigned: dict[tuple[str, str], tuple[int, int]] = field(default_factory=dict)
     averages: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 
+from harness.evidence.assignments import Assignment
 from harness.evidence.averages import Average
 from harness.evidence.observed import unique_names
 from harness.evidence.own_state import joined
@@ -270,6 +271,7 @@ class Witness:
             "by_replica": tuple(noted.by_replica),
             "packed": tuple(noted.packed.items()),
             "pipelines": tuple(pipelines),
+            "assigned": tuple(Assignment(*where, *when) for where, when in noted.assigned.items()),
             "averages": tuple(Average(line, batch, step) for (line, batch), step in noted.averages.items()),
             "unread": tuple(gathered.registry.unread()),
             "state": tuple(gathered.registry.own_state()),

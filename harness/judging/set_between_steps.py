@@ -1,0 +1,56 @@
+"""The line that gives a variable its value between two steps, where that is the first thing that is wrong."""
+
+from __future__ import annotations
+
+from harness.evidence.assignments import Assignment
+from harness.evidence.trace import RunTrace
+from harness.judging.culprit import Culprit, assignment_culprit
+from harness.judging.explain.set_by_each_worker import SET_BY_EACH
+from harness.judging.laws.protocol import Finding
+from harness.judging.verdict import Verdict
+
+_OF_ONE = "one device does not give it that value"
+
+
+def set_between_steps(verdict: Verdict, run: RunTrace) -> Culprit | None:
+    """That line; None where it is not known, or where the step itself may have made the variable wrong.
+
+    Args:
+        verdict: of a run that was not interrupted.
+        run: what was judged.
+    """
+    first = verdict.first_divergence
+    if first is None or first.variable is None or first.step is None:
+        return None
+    if first.observable == "start":
+        lines = _lines(run, first, first.step - 1)[0]
+        return _told(lines, f"variable {first.variable!r} is given a wrong value here", _OF_ONE, first.step)
+    if first.law != "replicas_agree" or first.observable != "variables":
+        return None
+    of_each = _lines(run, first, first.step)
+    each_sets = verdict.explanation is not None and verdict.explanation.rule == SET_BY_EACH
+    giving = [number for number, lines in enumerate(of_each) if lines]
+    tasks = [client.header.task for client in run.clients]
+    if giving and len(giving) < len(of_each):
+        who = ", ".join(tasks[number] for number in giving)
+        said = f"variable {first.variable!r} is given a value here on {who}, and on no other task"
+    elif giving and each_sets:
+        said = f"variable {first.variable!r} is given another value here by each worker"
+    else:
+        return None
+    lines = [line for each in of_each for line in each]
+    return _told(lines, said, "expected all to give it the same", first.step)
+
+
+def _lines(run: RunTrace, found: Finding, after: int) -> list[list[Assignment]]:
+    """By client the lines that gave a wrong variable a value after a step, before the next one."""
+    return [
+        [each for each in client.counters.assigned if each.variable == found.variable and each.is_after(after)]
+        for client in run.clients
+    ]
+
+
+def _told(lines: list[Assignment], said: str, expected: str, step: int) -> Culprit | None:
+    """Of several lines nobody knows which one is to mend."""
+    known = {each.line: each for each in lines}
+    return assignment_culprit(next(iter(known.values())), said, expected, step) if len(known) == 1 else None

@@ -1,0 +1,64 @@
+"""A variable that is wrong before a step has the line that assigned it, if one line may have done it."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.evidence.assignments import Assignment
+from harness.evidence.counters import Counters
+from harness.evidence.trace import ClientTrace, Header, RunTrace
+from harness.judging.explain.protocol import Explanation
+from harness.judging.explain.set_by_each_worker import SET_BY_EACH
+from harness.judging.laws.protocol import Finding, Judgement
+from harness.judging.set_between_steps import set_between_steps
+from harness.judging.verdict import Verdict
+
+_EACH = Explanation(SET_BY_EACH, "")
+
+
+def _line(
+    observable: str, *assigned: tuple[Assignment, ...], rule: Explanation | None = None, law: str = "replicas_agree"
+) -> str | None:
+    """The line of what is wrong with `rate` at step 6, of workers that have assigned such between steps."""
+    clients = [
+        ClientTrace(
+            Header(f"worker:{number}", 0, "multi_worker-2", 2, 1, len(assigned), 0, {}),
+            counters=Counters(assigned=each),
+        )
+        for number, each in enumerate(assigned)
+    ]
+    finding = Finding(law, "it differs", step=6, observable=observable, variable="rate")
+    verdict = Verdict("train.py", "multi_worker-2", (Judgement(law, "broken", findings=(finding,)),), explanation=rule)
+    found = set_between_steps(verdict, RunTrace(tuple(clients)))
+    return None if found is None else found.where
+
+
+def _at(line: int, first: int, last: int, variable: str = "rate") -> tuple[Assignment, ...]:
+    return (Assignment(variable, f"train.py:{line}", first, last),)
+
+
+@pytest.mark.parametrize(
+    ("assigned", "rule", "line"),
+    [
+        ((_at(9, 6, 6), ()), None, "train.py:9"),  # one worker's callback
+        ((_at(9, 2, 10), _at(9, 8, 8)), None, "train.py:9"),  # the other one does so later
+        ((_at(9, 6, 6), _at(9, 6, 6)), _EACH, "train.py:9"),
+        ((_at(9, 6, 6), _at(9, 6, 6)), None, None),  # the step may have made it wrong
+        ((_at(9, 7, 9), ()), None, None),  # after what is wrong
+        ((_at(9, 0, 5), ()), None, None),
+        ((_at(9, 6, 6, "w"), ()), None, None),
+        ((_at(9, 6, 6) + _at(12, 6, 6), ()), None, None),  # one of two
+    ],
+)
+def test_what_one_worker_assigns_has_its_line(
+    assigned: tuple[tuple[Assignment, ...], ...], rule: Explanation | None, line: str | None
+) -> None:
+    """Unless what all assign may be right, and the step wrong before it."""
+    assert _line("variables", *assigned, rule=rule) == line
+    assert _line("variables", *assigned, rule=rule, law="variables_match_reference") is None
+
+
+@pytest.mark.parametrize(("after", "line"), [(5, "train.py:9"), (6, None)])
+def test_what_a_step_begins_with_was_assigned_before_it(after: int, line: str | None) -> None:
+    """Not after it, where an assignment is too late for that."""
+    assert _line("start", _at(9, after, after), law="begins_alike") == line
