@@ -7,9 +7,23 @@ from simulator.units import format_size
 
 
 class NothingObserved(UsageError):
-    """Raised when a program reported nothing and nothing was seen: without observations a run proves nothing."""
+    """Raised when a program reported nothing and nothing was seen: without observations a run proves nothing.
 
-    def __init__(self, program: str, *, script: bool = False) -> None:
+    Args:
+        program: its name.
+        script: whether it is one.
+        steps: how many steps were seen, in which there was nothing to judge.
+    """
+
+    def __init__(self, program: str, *, script: bool = False, steps: int = 0) -> None:
+        if steps:
+            super().__init__(
+                f"{program} observed nothing that can be judged (steps seen: {steps}): they train no variable that all "
+                "replicas hold alike, and ask no tape for gradients of variables. With "
+                "tf.VariableSynchronization.ON_READ each replica keeps its own until it is read. Train variables with "
+                "the default synchronization, or verify a function train(strategy, record), which reports what it has"
+            )
+            return
         step = (
             "a call of a tf.function or of strategy.run in which a tf.GradientTape is asked for gradients of "
             "variables, or an optimizer is given some, or, before any of that, replicas run and a variable is assigned "

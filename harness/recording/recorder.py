@@ -153,6 +153,11 @@ class Recorder:
         """How many values have been reported, and steps seen in which something could be judged."""
         return self._observed + (0 if self._witness is None else self._witness.observed)
 
+    @property
+    def steps_seen(self) -> int:
+        """How many steps were seen, whatever they have left."""
+        return 0 if self._witness is None else self._witness.steps_seen
+
     def witnessing(self) -> contextlib.AbstractContextManager[None]:
         """Around the program: within, what the harness sees by itself is written next to what is reported."""
         if self._witness is None:

@@ -132,8 +132,10 @@ def run_once(
             _note_disturbed(directory, result, saves, disturbance)
     _check_finished(case, result)
     # A process that was started again may have had nothing left to do.
-    if disturbance is None and not any(result[task].value["observed"] for task in case.clients):
-        raise NothingObserved(program.name, script=program.script is not None)
+    given = [result[task].value for task in case.clients]
+    if disturbance is None and not any(each["observed"] for each in given):
+        steps = max(each.get("steps", 0) for each in given)
+        raise NothingObserved(program.name, script=program.script is not None, steps=steps)
     return result
 
 

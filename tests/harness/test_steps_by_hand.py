@@ -267,3 +267,22 @@ def test_the_line_is_that_of_the_first_step_that_is_reported() -> None:
     verdict = verify(functools.partial(resumed, parts=0), "mirrored-2", explain=True, prove=False)
     assert verdict.culprit is not None, str(verdict)
     assert "len(x)" in verdict.culprit.source
+
+
+_OWN_WEIGHTS = """
+import tensorflow as tf
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    w = tf.Variable(1.0, synchronization=tf.VariableSynchronization.ON_READ, aggregation=tf.VariableAggregation.MEAN)
+for _ in range(3):
+    strategy.run(lambda: w.assign_sub(0.1 * w.read_value()))
+"""
+
+
+@pytest.mark.full
+def test_why_nothing_of_a_step_can_be_judged_is_told(verified: Verified) -> None:
+    """Steps were seen, of weights that each replica keeps for itself."""
+    verdict = verified(_OWN_WEIGHTS, "mirrored-2")
+    assert "steps seen: 3" in str(verdict.abstained), str(verdict)
+    judged = verified(_OWN_WEIGHTS.replace("ON_READ", "AUTO"), "mirrored-2")
+    assert judged.consistent, str(judged)

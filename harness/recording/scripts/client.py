@@ -279,7 +279,8 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     done, placed = session.work.counted([]), session.placement()
     draws = {"unseeded": drawn.times, **session.in_data.counted(program)}
     recorder.close(**draws, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
-    return {"observed": recorder.observed, "replicas": session.strategy.num_replicas_in_sync}
+    seen = {"observed": recorder.observed, "steps": recorder.steps_seen}
+    return {**seen, "replicas": session.strategy.num_replicas_in_sync}
 
 
 def _is_reference(case: StrategyCase, assignment: Assignment) -> bool:

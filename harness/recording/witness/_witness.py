@@ -229,6 +229,11 @@ class Witness:
         """Whether the program has taken gradients by now: steps before that are by hand."""
         return self._gathered.tapes > 0
 
+    @property
+    def steps_seen(self) -> int:
+        """How many steps the program has taken by now that were looked at."""
+        return self._gathered.number - 1
+
     def trains(self, function: Any) -> bool:
         """Whether a function that was called, or scheduled, has made a step."""
         return function in self._gathered.functions.training
