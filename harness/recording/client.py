@@ -119,8 +119,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     """Run the program under the strategy and leave a trace file.
 
     Returns:
-        `observed`, the number of values that the program reported, `steps`, how many were seen, and `replicas`, as
-        TensorFlow counts them.
+        As of `Recorder.counts`, and `replicas`, as TensorFlow counts them.
 
     Raises:
         RuntimeError: the strategy that TensorFlow built is not the one that was asked for.
@@ -173,8 +172,7 @@ def run_client(program: Program, case: StrategyCase, assignment: Assignment) -> 
     draws = {"unseeded": drawn.times, **in_data.counted(program)}
     told: dict[str, Any] = {"scheduled": closures.count, "retried": closures.retried, "counted": tuple(counted)}
     recorder.close(**told, **draws, work=done, placement=placed)
-    seen = {"observed": recorder.observed, "steps": recorder.steps_seen}
-    return {**seen, "replicas": strategy.num_replicas_in_sync}
+    return {**recorder.counts, "replicas": strategy.num_replicas_in_sync}
 
 
 def _until_exit(train: Callable[..., Any], strategy: Any, recorder: Any) -> None:

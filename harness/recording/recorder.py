@@ -149,14 +149,13 @@ class Recorder:
         return self._strategy
 
     @property
-    def observed(self) -> int:
-        """How many values have been reported, and steps seen in which something could be judged."""
-        return self._observed + (0 if self._witness is None else self._witness.observed)
-
-    @property
-    def steps_seen(self) -> int:
-        """How many steps were seen, whatever they have left."""
-        return 0 if self._witness is None else self._witness.steps_seen
+    def counts(self) -> dict[str, int]:
+        """`observed`, how many values were reported, and steps seen in which something could be judged; `steps`, how
+        many were seen.
+        """
+        witness = self._witness
+        seen = (0, 0) if witness is None else (witness.observed, witness.steps_seen)
+        return {"observed": self._observed + seen[0], "steps": seen[1]}
 
     def witnessing(self) -> contextlib.AbstractContextManager[None]:
         """Around the program: within, what the harness sees by itself is written next to what is reported."""

@@ -131,12 +131,17 @@ def run_once(
         if disturbance is not None:
             _note_disturbed(directory, result, saves, disturbance)
     _check_finished(case, result)
-    # A process that was started again may have had nothing left to do.
+    if disturbance is None:  # a process that was started again may have had nothing left to do
+        _check_observed(program, case, result)
+    return result
+
+
+def _check_observed(program: Program, case: StrategyCase, result: RunResult) -> None:
+    """Fail where no client has anything to judge."""
     given = [result[task].value for task in case.clients]
-    if disturbance is None and not any(each["observed"] for each in given):
+    if not any(each["observed"] for each in given):
         steps = max(each.get("steps", 0) for each in given)
         raise NothingObserved(program.name, script=program.script is not None, steps=steps)
-    return result
 
 
 def _check_finished(case: StrategyCase, result: RunResult) -> None:

@@ -229,7 +229,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
         assignment: as of `run_client`.
 
     Returns:
-        `observed`, the number of steps in which something could be judged, and `replicas`, as TensorFlow counts them.
+        As of `Recorder.counts`, and `replicas`, as TensorFlow counts them.
 
     Raises:
         BuildsNoStrategy: the script builds none of the kind of its case.
@@ -279,8 +279,7 @@ def run_script(program: Program, case: StrategyCase, assignment: Assignment) -> 
     done, placed = session.work.counted([]), session.placement()
     draws = {"unseeded": drawn.times, **session.in_data.counted(program)}
     recorder.close(**draws, work=done, stand_ins=stand_ins.found, cut=session.cut, placement=placed)
-    seen = {"observed": recorder.observed, "steps": recorder.steps_seen}
-    return {**seen, "replicas": session.strategy.num_replicas_in_sync}
+    return {**recorder.counts, "replicas": session.strategy.num_replicas_in_sync}
 
 
 def _is_reference(case: StrategyCase, assignment: Assignment) -> bool:
