@@ -41,6 +41,7 @@ from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.metric_not_aggregated import NOT_AGGREGATED
 from harness.judging.given_back import called
+from harness.judging.laws.evaluations_match_reference import EVALUATION
 from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.set_between_steps import set_between_steps
@@ -174,7 +175,7 @@ def _mean(found: Finding, run: RunTrace) -> MeanSeen | None:
     """What replicas have added to a wrong metric, if it is a mean of Keras."""
     if found.step is None:
         return None
-    if found.observable == "evaluation":
+    if found.observable == EVALUATION:
         calls = [each for each in run.clients[0].evaluated if each.after == found.step]
         named = {called(each.name, mean.name): mean for each in calls for mean in each.means}
     else:
@@ -203,7 +204,7 @@ def _looked(
         return NoCulprit("the program divides its work itself, by tf.device, and nobody knows what its parts mean")
     first = verdict.first_divergence
     begins = first is not None and (first.observable, first.step) == ("start", 1)
-    if first is not None and not begins and first.observable not in OBSERVABLES:
+    if first is not None and not begins and first.observable not in (*OBSERVABLES, EVALUATION):
         return NoCulprit(f"what differs first is no value that an operation gives, but {first.observable}")
     client = reference.trace.clients[0]
     steps = len(client.steps or client.seen)
@@ -288,6 +289,7 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongR
     # What `strategy.run` gives to a client with one replica is a part too, and no PerReplica.
     apart = client.header.clients > 1 and client.header.local_replicas == 1
     record = client.final if step is None else next((each for each in client.steps if each.index == step), None)
+    yield from _evaluated(verdict, run)
     findings = [finding for finding in verdict.findings if finding.step == step]
     only = all(finding.observable == "metrics" for finding in findings)  # else they follow from what else is wrong
     for mean in filter(None, (_mean(finding, run) for finding in findings if only)):
@@ -297,3 +299,15 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongR
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):
                 yield from (WrongReport(part, whole=not (item.per_replica or apart)) for part in item.parts[:1])
+
+
+def _evaluated(verdict: Verdict, run: RunTrace) -> Iterator[WrongReport]:
+    """What evaluations have given the first client after a step, of those that are wrong; some of them may be right."""
+    first = verdict.first_divergence
+    if first is None or first.observable not in (EVALUATION, "metrics"):
+        return  # what an evaluation gives may follow from what is wrong before
+    wrong = {(each.step, each.variable) for each in verdict.findings if each.observable == EVALUATION}
+    for call in run.clients[0].evaluated:
+        for value in call.values:
+            if not call.trains and (call.after, called(call.name, value.name)) in wrong:
+                yield from map(WrongReport, value.parts[:1])

@@ -254,7 +254,8 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     `after` is the step before it, and `number` is 0 for the first such call of this name after that. `name` is what the
     program calls it. `apart` is, in a process that follows a run, why one replica cannot compute it. A call that
     `trains` is the step `after` itself, or reduces what came of it, or is `EVALUATE`. `means` are those of Keras
-    metrics that an evaluation has updated.
+    metrics that an evaluation has updated. A call that `reduces` is `Strategy.reduce` of what the step or an
+    evaluation gave.
     """
 
     after: int
@@ -265,6 +266,7 @@ class Evaluated(msgspec.Struct, frozen=True, tag=True):
     apart: str | None = None
     trains: bool = False
     means: tuple[MeanSeen, ...] = ()
+    reduces: bool = False
 
 
 class Step(msgspec.Struct, frozen=True, tag=True):

@@ -16,7 +16,7 @@ from harness.evidence.trace import EVALUATE, RunTrace
 from harness.evidence.witness_values import for_coordinator, rows_of
 from harness.judging.explain.causes import cause_of
 from harness.judging.explain.causes.shuffled_shard import SHUFFLED_SHARD
-from harness.judging.given_back import given_numbers, incomparable, means_of_evaluations, means_of_steps
+from harness.judging.given_back import GivenNumber, given_numbers, incomparable, means_of_evaluations, means_of_steps
 from harness.judging.laws.protocol import Case, Judgement, not_judged
 from harness.judging.placed_work import placed_by_hand
 from harness.judging.wording import first_ones
@@ -237,7 +237,7 @@ def _ended_by_hand(run: RunTrace) -> Iterator[Condition]:
 def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Condition]:
     """What calls give back to the program that is not what one device gives, such as a loss that it prints.
 
-    A step that gives what a metric keeps gives another number at later calls, where one device has not seen all. What
+    A step that gives what a metric keeps gives another number once one device has not seen all before it. What
     the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean. After a
     step that is wrong no evaluation by Keras is what it should be.
     """
@@ -250,11 +250,11 @@ def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Conditi
     for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
         if of_steps and all(one.observed.array.tobytes() in losses for one in given.numbers):
             continue
-        every = [one.compared() for one in given.numbers if given.name != EVALUATE or one.step < wrong]
+        numbers = [one for one in given.numbers if given.name != EVALUATE or one.step < wrong]
+        every = [one.compared() for one in (numbers if given.name == EVALUATE else _in_turn(numbers))]
         if not every:
             continue
-        apart = [one for one in every if one.ratio > 1]
-        factor, first = given.factor(replicas), (apart if given.name == EVALUATE and apart else every)[0]
+        factor, first = given.factor(replicas), next((one for one in every if one.ratio > 1), every[0])
         what = f"that what {given.called} gives back is"
         if factor is None and of_steps and first.observed is not None and first.ratio > 1:
             yield Condition(GIVEN_BACK, f"{what} {first.observed:.6g} where one device gets {first.expected:.6g}")
@@ -263,6 +263,16 @@ def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Conditi
             yield Condition(GIVEN_BACK, f"{what} {times} what one device gets")
     for text in (*incomparable(case), *_means_of_calls(case)):
         yield Condition(GIVEN_BACK, f"that {text}")
+
+
+def _in_turn(numbers: Sequence[GivenNumber]) -> Iterator[GivenNumber]:
+    """The first of them, until a step is left out."""
+    last = 0
+    for one in numbers:
+        if one.step > last + 1:
+            return
+        yield one
+        last = one.step
 
 
 def _means_of_calls(case: Case) -> Iterator[str]:

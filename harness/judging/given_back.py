@@ -106,7 +106,7 @@ def _own_numbers(run: RunTrace) -> Iterator[str]:
     alike, first = _alike(run, steps=False), run.clients[0]
     of_all = [_calls(client, steps=False) for client in run.clients]
     for key, each in of_all[0].items():
-        reduced = any(other.trains and other.after == each.after and other.at > each.at for other in first.evaluated)
+        reduced = any(other.reduces and other.after == each.after and other.at > each.at for other in first.evaluated)
         if each.values and key not in alike and all(key in calls for calls in of_all) and not reduced:
             yield f"{each.name} gives each task numbers of its own"
 

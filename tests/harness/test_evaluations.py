@@ -74,7 +74,7 @@ def test_what_a_program_scales_each_time_is_not_compared(factor: float) -> None:
         ((1.0, 2 * _RIGHT), "2 times what one device gets"),
         ((0.25, _RIGHT / 2), "1/2 of what one device gets"),
         ((0.3, _RIGHT), "0.3 where one device gets 0.5"),  # of an evaluation it is a finding
-        ((0.5, 2 * _RIGHT), None),  # a metric that has seen more than one device has
+        ((0.5, 2 * _RIGHT), "1.5 where one device gets 0.75"),  # as of a smaller last batch
     ],
 )
 def test_what_calls_give_back_otherwise_is_a_condition(
@@ -91,6 +91,16 @@ def test_what_calls_give_back_otherwise_is_a_condition(
     interruption = Interruption(1, case.run, 2, False, case.reference, "mirrored-2")
     assert conditions_of(replace(case, interruption=interruption), [])[1] == ()
     assert conditions_of(replace(case, where="in part 1 of 2"), [])[1] == ()
+
+
+@pytest.mark.parametrize(("after", "told"), [(2, True), (3, False)])
+def test_what_a_metric_keeps_is_not_known_behind_a_step_that_is_left_out(after: int, told: bool) -> None:
+    """One device has not seen all of it then."""
+    run, truth = (_client(0.5, number, replicas=2, trains=True) for number in (2 * _RIGHT, _RIGHT))
+    late = [(each.evaluated[0], msgspec.structs.replace(each.evaluated[1], after=after)) for each in (run, truth)]
+    clients = [msgspec.structs.replace(each, evaluated=calls) for each, calls in zip((run, truth), late, strict=True)]
+    _, found = conditions_of(_case(clients[0], reference=clients[1]), [])
+    assert bool(found) is told
 
 
 @pytest.mark.parametrize(
@@ -126,7 +136,7 @@ def test_another_number_of_evaluations_is_a_condition(cut: int | None, told: boo
 @pytest.mark.parametrize(("reduced", "equal", "told"), [(None, False, True), (1.0, False, False), (None, True, False)])
 def test_numbers_of_each_task_are_a_condition(reduced: float | None, equal: bool, told: bool) -> None:
     """Unless something is reduced after the evaluation that gave them."""
-    whole = Evaluated(1, 0, reduced or 0.0, "reduced", (Value("result", (Array.of(0.5),)),), trains=True)
+    whole = Evaluated(1, 0, reduced or 0.0, "reduced", (Value("result", (Array.of(0.5),)),), reduces=True)
     workers = [_client(0.5 if equal else number, task=f"worker:{k}") for k, number in enumerate((0.1, 0.2))]
     run = [msgspec.structs.replace(each, evaluated=(*each.evaluated, whole)) for each in workers]
     _, found = conditions_of(_case(*run, reference=_client(0.5)), [])

@@ -18,6 +18,7 @@ from harness.judging.explain import says
 from harness.judging.explain.causes import all_causes
 from harness.judging.facts import Facts
 from harness.judging.laws import all_laws
+from harness.judging.laws.evaluations_match_reference import EVALUATION
 from harness.judging.laws.protocol import Finding
 from harness.judging.wording import first_ones
 from harness.subject.notebook import line_on_disk
@@ -138,11 +139,11 @@ def _facts(verdict: Facts, *, lined: bool) -> Iterator[str]:
 
 def _numbers(found: Finding) -> str:
     """`step 1: loss is 3.9, on one device 1.95 (rounding: 9e-06)`, or the finding's own words."""
-    of_element = found.observable in ("loss", "evaluation") or found.index is not None
+    of_element = found.observable in ("loss", EVALUATION) or found.index is not None
     if found.observed is None or found.expected is None or not (of_element and _compares(found)):
         return found.text
     step = "at the end" if found.step is None else f"step {found.step}"
-    step = f"after {step}" if found.observable == "evaluation" else step
+    step = f"after {step}" if found.observable == EVALUATION else step
     what = str(found.observable) if found.variable is None else f"{found.variable}{list(found.index or ()) or ''}"
     what = f"the metric {what!r}" if found.observable == "metrics" else what
     rounding = f" (rounding: {found.bound:.2g})" if found.bound else ""
@@ -155,7 +156,7 @@ def _said_of(found: Finding) -> str:
         return f"variable {found.variable!r} begins a step with another value than on one device"
     if not _compares(found):
         return found.text
-    if found.observable == "evaluation":
+    if found.observable == EVALUATION:
         return f"{found.variable} is not what one device computes"
     if found.observable != "loss" and found.variable is None:
         return f"{found.observable} are not what one device computes"
@@ -165,7 +166,7 @@ def _said_of(found: Finding) -> str:
 
 def _compares(found: Finding) -> bool:
     """Whether it is one of a value with that of one device."""
-    return found.observable in (*OBSERVABLES, "evaluation") and found.law.endswith("_reference")
+    return found.observable in (*OBSERVABLES, EVALUATION) and found.law.endswith("_reference")
 
 
 def label_of(

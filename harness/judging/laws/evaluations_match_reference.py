@@ -12,6 +12,9 @@ from harness.judging.given_back import GivenNumber, GivenNumbers, calls_of, give
 from harness.judging.laws._compare import first_per_value
 from harness.judging.laws.protocol import Case, Finding, Judgement, Law, judged, not_judged
 
+EVALUATION = "evaluation"
+"""What such a finding is about."""
+
 
 class _EvaluationsMatchReference(Law):
     id = "evaluations_match_reference"
@@ -55,7 +58,7 @@ class _EvaluationsMatchReference(Law):
             law=self.id,
             text=f"{given.called} after step {one.step}: {difference.text}",
             step=one.step,
-            observable="evaluation",
+            observable=EVALUATION,
             variable=given.called,
             observed=difference.observed,
             expected=difference.expected,

@@ -17,6 +17,7 @@ class ComputedValues:
     def __init__(self) -> None:
         self.is_given = False
         self._known: dict[int, weakref.ref[Any]] = {}
+        self._evaluated: dict[int, weakref.ref[Any]] = {}
 
     def give(self, arguments: Any) -> None:
         """A call is made with these."""
@@ -26,17 +27,40 @@ class ComputedValues:
 
     def take(self, result: Any) -> None:
         """A call has given this back."""
-        import tensorflow as tf
+        self._known = {**_there(self._known), **_referred(result)}
 
-        self._known = {key: ref for key, ref in self._known.items() if ref() is not None}
-        for each in tf.nest.flatten(result):
-            with contextlib.suppress(TypeError):  # what cannot be referred to is no tensor
-                self._known[id(each)] = weakref.ref(each)
+    def take_evaluated(self, result: Any) -> None:
+        """An evaluation has given this back."""
+        self._evaluated = {**_there(self._evaluated), **_referred(result)}
 
     def has(self, value: Any) -> bool:
         """Whether a call has given back this very value."""
-        ref = self._known.get(id(value))
-        return ref is not None and ref() is value
+        return _is_in(self._known, value)
+
+    def is_evaluated(self, value: Any) -> bool:
+        """Whether all that a structure holds is what evaluations have given back."""
+        import tensorflow as tf
+
+        return all(_is_in(self._evaluated, each) for each in tf.nest.flatten(value))
+
+
+def _there(known: dict[int, weakref.ref[Any]]) -> dict[int, weakref.ref[Any]]:
+    return {key: ref for key, ref in known.items() if ref() is not None}
+
+
+def _referred(result: Any) -> dict[int, weakref.ref[Any]]:
+    import tensorflow as tf
+
+    found = {}
+    for each in tf.nest.flatten(result):
+        with contextlib.suppress(TypeError):  # what cannot be referred to is no tensor
+            found[id(each)] = weakref.ref(each)
+    return found
+
+
+def _is_in(known: dict[int, weakref.ref[Any]], value: Any) -> bool:
+    ref = known.get(id(value))
+    return ref is not None and ref() is value
 
 
 def has_rows(value: Any) -> bool:

@@ -248,7 +248,8 @@ class Witness:
         gathered = self._gathered
         gives = [_OF_RESULTS] if gathered.gives_parts and not gathered.reduces else []
         kept = gathered.has_own_step and gathered.registry.has_metrics and "metrics" not in gathered.reported
-        return (*gathered.unseen, *gives, *([_OF_METRICS] if kept else []))
+        parts = (f"whether what {name} gives each replica is right" for name in gathered.noted.unreduced)
+        return (*gathered.unseen, *gives, *parts, *([_OF_METRICS] if kept else []))
 
     @property
     def raised(self) -> tuple[str, ...]:
@@ -310,7 +311,7 @@ class Witness:
             values = first_values(gathered.registry.state(), gathered.reader)
             self._send(Start(now(), (*values, *gathered.memory()), gathered.number, self._calls, lead))
 
-    def _evaluated(self, result: Any, name: str, trains: bool) -> None:
+    def _evaluated(self, result: Any, name: str, *, trains: bool, reduces: bool = False) -> None:
         """Write what a step or an evaluation has given back, as far as it is one number, or array, for all replicas."""
         gathered, (last, number) = self._gathered, self._results.get(name, (0, 0))
         steps = gathered.steps
@@ -320,9 +321,9 @@ class Witness:
         self._results[name] = after, number + 1
         with gathered.silent():
             values = values_of(result, with_integers=not trains)
-        means = () if trains else _means(gathered.passed)
+        means = () if trains or reduces else _means(gathered.passed)
         if values or means:
-            self._send(Evaluated(after, number, now(), name, values, apart, trains, means))
+            self._send(Evaluated(after, number, now(), name, values, apart, trains, means, reduces))
 
     def _variables(self, step: StepSeen, index: int, *, last: bool) -> tuple[SeenVariable, ...] | None:
         import tensorflow as tf

@@ -66,7 +66,10 @@ def active(gathered: WitnessState) -> Iterator[None]:
                 _see_result(gathered, function, result)
             if gathered.tapes and gathered.was_evaluation and (name := _name_of(function)) is not None:
                 with gathered.looking("what a call gives back"):
-                    gathered.evaluated(result, name, False)
+                    gathered.computed.take_evaluated(result)
+                    if not is_for_all(result):
+                        gathered.noted.unreduced.setdefault(name)
+                    gathered.evaluated(result, name, trains=False)
             return result
 
         return call
@@ -151,7 +154,7 @@ def _see_result(gathered: WitnessState, function: Any, result: Any) -> None:
         gathered.gives_parts = True
     elif gives and gathered.in_full and not gathered.reported:
         with gathered.looking("what a call gives back"):
-            gathered.evaluated(result, name, True)
+            gathered.evaluated(result, name, trains=True)
 
 
 def _name_of(function: Any) -> str | None:

@@ -51,7 +51,7 @@ def _evaluation(gathered: WitnessState, logs: Any) -> None:
 
     numbers = {name: tf.constant(float(value)) for name, value in dict(logs or {}).items() if np.ndim(value) == 0}
     if numbers and gathered.worker is None:
-        gathered.evaluated(numbers, EVALUATE, True)
+        gathered.evaluated(numbers, EVALUATE, trains=True)
 
 
 def _loss(gathered: WitnessState, logs: Any) -> None:

@@ -140,7 +140,7 @@ class WitnessState(Sight):
         self._eager_runs = 0
         self._ran = False
         self.apart: str | None = None
-        self.evaluated: Callable[[Any, str, bool], None] = lambda given, name, trains: None
+        self.evaluated: Callable[..., None] = lambda *given, **how: None
         self.computed = ComputedValues()
         self.drawn: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
         self.switch.turn(on=self.in_full)
@@ -201,7 +201,7 @@ class WitnessState(Sight):
     @property
     def is_training(self) -> bool:
         """Whether a call is being made, or a step has been."""
-        return self._depth > 0 or self.in_run is not None or self.number > 1
+        return self._depth > 0 or self.in_run is not None or self.number > 1 or self.made is not None
 
     def trains(self) -> None:
         """A tape was asked for gradients of variables: what is being called is a step, or if nothing is, this is one.
