@@ -265,6 +265,9 @@ class Judge:
         findings, again, by_python = self._diagnosed(training, chosen, verdict, seen)
         unknown = None if verdict.outcome != "abstained" else verdict.why_abstained or verdict.nothing_compared
         apart = _apart(seen) | {place: reasons.NOT_MADE for place in chosen.places.values() if place > len(seen) > 0}
+        if verdict.outcome == "consistent":
+            compared = {step for law in verdict.judgements if law.law == OF_VARIABLES.id for step, _ in law.ratios}
+            apart = {place: reasons.NOTHING_LEFT for place in chosen.places.values() if place not in compared} | apart
         own, why = self._own_state(training, chosen) if verdict.outcome == "consistent" else ({}, {})
         for step, place in chosen.places.items():
             wrong = (*findings, *own.get(place, ()))

@@ -20,7 +20,7 @@ from harness.evidence.deposit import JUDGED, DepositJob, ended, opened, training
 from harness.evidence.digests import Digest, DigestWriter
 from harness.evidence.steps import HeldVariable, StepEvidence, StepFileWriter
 from harness.evidence.trace import Header
-from harness.live import Judge, StepFinding, StepJudged
+from harness.live import Judge, StepFinding, StepJudged, reasons
 from harness.live.judged_file import JudgedFile
 from simulator import RunFailed, RunResult, TaskError, TaskResult, UsageError
 from tests.harness._called import lockstep, usage_error
@@ -161,6 +161,15 @@ def _failure(log: str = "") -> RunFailed:
     return RunFailed((error,), RunResult({"local:0": task}, 0.0, Path()))
 
 
+def _consistent(*places: int) -> Any:
+    """A verdict on steps of which variables were compared at these places."""
+    law = SimpleNamespace(
+        law="variables_match_reference", ratios=dict.fromkeys([(place, "w") for place in places], 0.5)
+    )
+    nothing = {"findings": (), "why_abstained": None, "nothing_compared": None}
+    return SimpleNamespace(outcome="consistent", worst_ratio=0.5, conditions=(), judgements=(law,), **nothing)
+
+
 @pytest.fixture
 def computing(monkeypatch: pytest.MonkeyPatch) -> list[RunFailed | None]:
     """What comes of each computation: it fails or is consistent, the last one of these for ever."""
@@ -170,8 +179,7 @@ def computing(monkeypatch: pytest.MonkeyPatch) -> list[RunFailed | None]:
         failure = outcomes.pop(0) if len(outcomes) > 1 else outcomes[0]
         if failure is not None:
             raise failure
-        nothing = {"findings": (), "why_abstained": None, "nothing_compared": None}
-        return SimpleNamespace(outcome="consistent", worst_ratio=0.5, conditions=(), **nothing), ()
+        return _consistent(1, 2), ()
 
     monkeypatch.setattr(Judge, "_computed", computed)
     return outcomes
@@ -193,6 +201,16 @@ def test_a_step_whose_run_failed_is_tried_again_by_a_later_call(
     assert len((tmp_path / JUDGED).read_bytes().splitlines()) == 6
     computing[:] = [_failure()]
     assert lockstep("judge", tmp_path).stdout.startswith("2 steps: 2 consistent")
+
+
+def test_a_step_that_left_nothing_to_compare_is_not_judged_by_those_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of them are judged together, and what is consistent of some says nothing of it."""
+    _left(tmp_path, 1, 10)
+    monkeypatch.setattr(Judge, "_computed", lambda *of: (_consistent(1), ()))
+    first, second = Judge(tmp_path).judge()
+    assert (first.outcome, second.outcome, second.why) == ("consistent", "abstained", reasons.NOTHING_LEFT)
 
 
 def test_why_a_run_failed_is_said(tmp_path: Path, computing: list[RunFailed | None]) -> None:
