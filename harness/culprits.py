@@ -44,6 +44,7 @@ from harness.judging.given_back import called
 from harness.judging.laws.evaluations_match_reference import EVALUATION
 from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
+from harness.judging.restore_lines import line_that_restores
 from harness.judging.set_between_steps import set_between_steps
 from harness.judging.verdict import Verdict
 from harness.phases import phase
@@ -160,7 +161,8 @@ def _known_line(verdict: Verdict, run: RunTrace, *, interrupted: bool) -> Culpri
         return next(filter(None, map(closure_culprit, unjoined)), None)
     if why is not None and why.rule == NOT_AGGREGATED:
         return _updating(first, run)
-    return None if interrupted else set_between_steps(verdict, run)
+    line = set_between_steps(verdict, run, resumed=interrupted)
+    return line_that_restores(verdict, run) if line is None and interrupted else line
 
 
 def _updating(found: Finding | None, run: RunTrace) -> Culprit | None:

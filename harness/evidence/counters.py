@@ -122,6 +122,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
         pipelines: the data sets that were iterated.
         unread: variables of which each replica has its own.
         assigned: lines that gave variables values between steps, the latest last.
+        restored: lines that restored something before the first step.
         averages: what was said of the global batch.
         by_replica: lines that make a value for each replica by its number.
         state: floating variables that it keeps and does not train.
@@ -153,6 +154,7 @@ class Counters(msgspec.Struct, frozen=True, tag=True):
     pipelines: tuple[Pipeline, ...] = ()
     unread: tuple[str, ...] = ()
     assigned: tuple[Assignment, ...] = ()
+    restored: tuple[str, ...] = ()
     averages: tuple[Average, ...] = ()
     by_replica: tuple[str, ...] = ()
     state: tuple[str, ...] = ()

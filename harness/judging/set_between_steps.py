@@ -12,20 +12,22 @@ from harness.judging.verdict import Verdict
 _OF_ONE = "one device does not give it that value"
 
 
-def set_between_steps(verdict: Verdict, run: RunTrace) -> Culprit | None:
+def set_between_steps(verdict: Verdict, run: RunTrace, *, resumed: bool = False) -> Culprit | None:
     """That line; None where it is not known, or where the step itself may have made the variable wrong.
 
     Args:
-        verdict: of a run that was not interrupted.
-        run: what was judged.
+        verdict: of a run.
+        run: what was judged, of a run in parts the last one.
+        resumed: whether there are earlier ones. Then what this one begins with is known, and what it was given after
+            it had restored.
     """
     first = verdict.first_divergence
     if first is None or first.variable is None or first.step is None:
         return None
     if first.observable == "start":
-        lines = _lines(run, first, first.step - 1)[0]
+        lines = _lines(run, first, 0 if resumed else first.step - 1)[0]
         return _told(lines, f"variable {first.variable!r} is given a wrong value here", _OF_ONE, first.step)
-    if first.law != "replicas_agree" or first.observable != "variables":
+    if resumed or first.law != "replicas_agree" or first.observable != "variables":
         return None
     of_each = _lines(run, first, first.step)
     each_sets = verdict.explanation is not None and verdict.explanation.rule == SET_BY_EACH

@@ -28,7 +28,18 @@ _NAMES = {
     "CollectiveAllReduceStrategy": "multi_worker-{clients}",
     "_CollectiveAllReduceStrategyExperimental": "multi_worker-{clients}",
 }
-_NOT_NEEDED = ("averages", "callbacks", "examples", "executed", "lent", "logs", "pipelines", "reductions", "tables")
+_NOT_NEEDED = (
+    "averages",
+    "callbacks",
+    "examples",
+    "executed",
+    "lent",
+    "logs",
+    "pipelines",
+    "reductions",
+    "restores",
+    "tables",
+)
 """Seams for what the judge does not ask of single steps, some of which cost something at each step."""
 _MODELS = ("keras.src.models.model", "tf_keras.src.engine.training")
 """Modules with the models of both Kerases."""

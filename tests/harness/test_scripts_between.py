@@ -64,7 +64,7 @@ def test_what_a_callback_remembers_is_named_where_a_restart_loses_it(keeping: Ve
         assert {each.law for each in verdict.findings} == {"begins_alike"}
         assert verdict.explanation is not None
         assert verdict.explanation.rule == "state_not_restored"
-        assert "'Slower.wait' is 0.0 after the restart where it was 1.0" in " ".join(verdict.explanation.text.split())
+        assert "'Slower.wait' is 0 after the restart where it was 1" in " ".join(verdict.explanation.text.split())
 
 
 _AVERAGING = """

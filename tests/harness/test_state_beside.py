@@ -74,7 +74,7 @@ def test_an_average_that_a_restart_loses_is_found_and_explained(lost: bool) -> N
         assert {each.variable for each in verdict.findings} == {"average"}
         assert verdict.explanation is not None
         assert verdict.explanation.rule == "state_not_restored"
-        assert "'average'[0] is 1.0 after the restart where it was" in verdict.explanation.text
+        assert "'average'[0] is 1 after the restart where it was" in verdict.explanation.text
 
 
 @pytest.mark.full

@@ -12,6 +12,7 @@ from harness.judging.culprit.known_lines import (
     layout_culprit,
     mean_culprit,
     pipeline_culprit,
+    restoring_culprit,
 )
 from harness.judging.culprit.protocol import Culprit, Looked, NoCulprit
 from harness.judging.culprit.watch_selection import next_look
@@ -31,4 +32,5 @@ __all__ = [
     "mean_culprit",
     "next_look",
     "pipeline_culprit",
+    "restoring_culprit",
 ]

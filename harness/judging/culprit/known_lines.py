@@ -65,6 +65,13 @@ def assignment_culprit(found: Assignment, said: str, expected: str, step: int) -
     return Culprit(*where, source_at(*where), "assign", None, said, expected, (), step, assigned=found.variable)
 
 
+def restoring_culprit(line: str, said: str, expected: str, step: int) -> Culprit | None:
+    """What there is to say of a line that restores; None where it is not known. See `assignment_culprit`."""
+    if (where := file_and_line(line)) is None:
+        return None
+    return Culprit(*where, source_at(*where), "restore", None, said, expected, (), step)
+
+
 def average_culprit(average: Average) -> Culprit:
     """What there is to say of a line that gives the batch of one replica."""
     file, line = file_and_line(average.line) or (average.line, 0)

@@ -57,16 +57,21 @@ def _shown(label: Label, gutter: int, width: int, paint: Paint, *, first: bool) 
     shown, begin, end = _window(label, width - gutter - 3)
     yield f"{paint('place', f'{label.line:>{gutter}} |')} {shown}"
     before, marks = _cells(shown[:begin]), ("^" if first else "-") * max(1, _cells(shown[begin:end]))
-    below = textwrap.wrap(label.text, width - gutter - 4, break_long_words=False)
+    below = _wrapped(label.text, width - gutter - 4)
     room = width - gutter - 4 - before - len(marks)
     if label.text and room >= min(len(label.text), _BESIDE_MIN):
-        beside = textwrap.wrap(label.text, room, break_long_words=False) or [""]
+        beside = _wrapped(label.text, room) or [""]
         if len(beside) <= 1 + len(below):
             yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)} {beside[0]}".rstrip()
             yield from (f"{bar} {' ' * (before + len(marks))} {line}" for line in beside[1:])
             return
     yield f"{bar} {' ' * before}{paint('mark' if first else 'place', marks)}"
     yield from (f"{bar} {line}" for line in below)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    """The text in lines, with words such as paths in one piece."""
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 def _window(label: Label, width: int) -> tuple[str, int, int]:

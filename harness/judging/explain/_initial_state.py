@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from harness.evidence.trace import MEMORY, Array, Variable
 from harness.judging.explain._resumption import Resumption
@@ -75,10 +76,18 @@ def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequenc
             at = int((observed != expected).argmax())
             where = f"[{at}]" if observed.size > 1 else ""
             names.append(ours.name)
-            said.append(f"{ours.name!r}{where} is {observed[at]} after the restart where it was {expected[at]}")
+            now, then = (_shown(each[at]) for each in (observed, expected))
+            said.append(f"{ours.name!r}{where} is {now} after the restart where it was {then}")
         else:
             others += 1
     return LostState(tuple(names), tuple(said), kept, others=others)
+
+
+def _shown(number: Any) -> str:
+    """A whole number as it is, any other as float32 has it."""
+    import numpy as np
+
+    return str(number) if isinstance(number, np.integer | np.bool_) else f"{number:.7g}"
 
 
 def _is_alike(one: Array, other: Array) -> bool:

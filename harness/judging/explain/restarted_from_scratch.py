@@ -10,7 +10,7 @@ from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-_ID = "restarted_from_scratch"
+RESTARTED_FROM_SCRATCH = "restarted_from_scratch"
 _CURE = (
     "Restore before the first step: `status = checkpoint.restore(manager.latest_checkpoint)` with a "
     "tf.train.CheckpointManager on record.directory, then begin the loop after the restored step. restore(None) does "
@@ -29,12 +29,12 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
             f"{found.where}, and after its first step it has the values of the reference's step {found.begin}, not "
             f"{found.first}{_sample(found)}: variables are fresh; {found.found.kept}."
         )
-        yield judged(_ID, said, _as_in_step_1(found))
+        yield judged(RESTARTED_FROM_SCRATCH, said, _as_in_step_1(found))
     elif not any(view.wrong(what, found.first) for what in ("loss", "variables")) and not restored(found):
         lost = found.found.at_step
         steps, kept = "epochs" if found.found.in_epochs else "steps", found.found.kept
         yield evident(
-            _ID,
+            RESTARTED_FROM_SCRATCH,
             f"Killed after step {lost}, the run recorded all {found.found.recorded} {steps} again, and restored no "
             f"variable: the work of {lost} steps was lost; {kept}.",
         )
@@ -72,4 +72,4 @@ def _sample(found: Resumption) -> str:
     return ""
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 1, _attempts, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(RESTARTED_FROM_SCRATCH, 1, _attempts, cure=_CURE),)

@@ -14,7 +14,7 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.protocol import Case
 from harness.judging.wording import joined
 
-_ID = "restored_on_some_workers"
+RESTORED_ON_SOME = "restored_on_some_workers"
 _CURE = (
     "Every worker restores the same checkpoint, from a folder that all of them read: not only the chief "
     "(`if is_chief: checkpoint.restore(...)`), and not from the folder of its own in which a worker that is not the "
@@ -34,7 +34,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     yield from known
     # What is no weight, such as an average that one of them does not restore.
     if not known and view.case.begin and (said := begun_apart(view)) is not None:
-        yield evident(_ID, f"{said}: each worker has what it restored, or made, by itself.")
+        yield evident(RESTORED_ON_SOME, f"{said}: each worker has what it restored, or made, by itself.")
 
 
 def _fresh_weights(view: CaseView) -> Iterable[Attempt]:
@@ -57,13 +57,13 @@ def _fresh_weights(view: CaseView) -> Iterable[Attempt]:
     seen = f" As the journal has it, {', '.join(known)}." if any(restored.values()) else ""
     if found.first == found.begin:
         yield evident(
-            _ID,
+            RESTORED_ON_SOME,
             f"Killed after step {found.found.at_step}, the run began its steps anew: the variables of {joined(others)} "
             f"have gone on from what was saved, and {joined(fresh)} began with fresh ones.{seen}",
         )
         return
     yield evident(
-        _ID,
+        RESTORED_ON_SOME,
         f"{found.where}, but not everywhere: after step {found.first} the variables of {joined(others)} have gone on "
         f"from those of step {found.found.resumed_at}, and {joined(fresh)} began with fresh ones"
         f"{_sample(found, states)}."
@@ -142,4 +142,4 @@ def _sample(found: Resumption, states: Mapping[str, Floats]) -> str:
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 1, _attempts, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(RESTORED_ON_SOME, 1, _attempts, cure=_CURE),)

@@ -13,7 +13,7 @@ from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.laws.updates_counted import COUNTERS
 from harness.judging.wording import first_ones
 
-_ID = "slots_not_restored"
+SLOTS_NOT_RESTORED = "slots_not_restored"
 _CURE = (
     "Save the optimizer with the model, tf.train.Checkpoint(model=model, optimizer=optimizer), call "
     "optimizer.build(model.trainable_variables) before restore, and end it with assert_consumed(), which raises for "
@@ -48,7 +48,7 @@ def _begun_anew(found: Resumption) -> Attempt | None:
     others = {name for name in lost.names if last_of(name) not in COUNTERS} - set(slots)
     if not slots or others:
         return None
-    return evident(_ID, f"{_opening(found)}: {first_ones(lost.said, SHOWN)}.")
+    return evident(SLOTS_NOT_RESTORED, f"{_opening(found)}: {first_ones(lost.said, SHOWN)}.")
 
 
 def _restored_wrongly(found: Resumption) -> bool:
@@ -71,7 +71,7 @@ def _fresh_slots(found: Resumption, kinds: dict[str, list[str]]) -> Attempt | No
             checks.append(_check(found, name, view.truth("variables", first, name) - decay * value, 1 + decay))
         said.append(f"{kind!r} lacks {decay:.4g} times its value of step {before}{_sample(found, names[0])}")
     text = f"{_opening(found)}: after step {first} {'; '.join(said)}{_counted(found)}."
-    return judged(_ID, text, checks)
+    return judged(SLOTS_NOT_RESTORED, text, checks)
 
 
 def _momentum_missing(found: Resumption) -> Attempt | None:
@@ -91,7 +91,7 @@ def _momentum_missing(found: Resumption) -> Attempt | None:
         _check(found, name, view.truth("variables", first, name) - decay * by, 1 + 2 * decay)
         for name, by in zip(found.floats, moved, strict=True)
     ]
-    return judged(_ID, text, checks)
+    return judged(SLOTS_NOT_RESTORED, text, checks)
 
 
 def _first_of_adam(found: Resumption) -> Attempt | None:
@@ -112,7 +112,7 @@ def _first_of_adam(found: Resumption) -> Attempt | None:
         f"the first update of Adam with empty slots{_counted(found)}."
     )
     checks = [_check(found, name, found.known(before, name) + amount * np.sign(by), 2) for name, by in moved.items()]
-    return judged(_ID, text, checks)
+    return judged(SLOTS_NOT_RESTORED, text, checks)
 
 
 def _fresh_counter(found: Resumption) -> Attempt | None:
@@ -122,7 +122,7 @@ def _fresh_counter(found: Resumption) -> Attempt | None:
     _, observed, expected, anew = found.counter
     if observed != anew or observed == expected:
         return None
-    return evident(_ID, f"{_opening(found)}{_counted(found)}.")
+    return evident(SLOTS_NOT_RESTORED, f"{_opening(found)}{_counted(found)}.")
 
 
 def _factor(found: Resumption, names: list[str], previous: list[Floats]) -> float | None:
@@ -164,4 +164,4 @@ def _sample(found: Resumption, name: str) -> str:
     return f" ({name!r} begins with {observed[0]:.6g}, expected {expected[0]:.6g})"
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 3, _attempts, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(SLOTS_NOT_RESTORED, 3, _attempts, cure=_CURE),)

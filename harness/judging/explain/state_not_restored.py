@@ -11,7 +11,7 @@ from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 from harness.judging.wording import first_ones
 
-_ID = "state_not_restored"
+STATE_NOT_RESTORED = "state_not_restored"
 _CURE = (
     "What was saved has it under another name, or not at all. Save it with the rest: "
     "tf.train.Checkpoint(model=model, optimizer=optimizer) has the optimizer's iterations and rate, and what a "
@@ -25,7 +25,7 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
     if found is None or lost is None or not (lost.names and lost.kept) or lost.others:
         return
     if not lost.memory or _are_numbers(view):
-        yield evident(_ID, f"{found.where}, and {first_ones(lost.said, SHOWN)}: begun anew.")
+        yield evident(STATE_NOT_RESTORED, f"{found.where}, and {first_ones(lost.said, SHOWN)}: begun anew.")
 
 
 def _are_numbers(view: CaseView) -> bool:
@@ -34,4 +34,4 @@ def _are_numbers(view: CaseView) -> bool:
     return all(view.reference["variables"][step][name].array.ndim == 0 for step, name in wrong)
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 4, _attempts, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(STATE_NOT_RESTORED, 4, _attempts, cure=_CURE),)

@@ -14,6 +14,7 @@ class ProgramNotes:
     Attributes:
         tables: lines that write a table while the program trains.
         by_replica: lines that make a value for each replica by its number while the program trains.
+        restored: lines that restored something before the first step.
         unreduced: evaluations that have given each replica numbers of its own, of which nothing was reduced.
         packed: lines that laid out copies which differ, each with the step that was being made then.
         pipelines: the data sets that the program has iterated, each with the step that was being made then.
@@ -23,6 +24,7 @@ class ProgramNotes:
 
     tables: dict[str, None] = field(default_factory=dict)
     by_replica: dict[str, None] = field(default_factory=dict)
+    restored: dict[str, None] = field(default_factory=dict)
     unreduced: dict[str, None] = field(default_factory=dict)
     packed: dict[str, int] = field(default_factory=dict)
     pipelines: dict[Pipeline, int] = field(default_factory=dict)

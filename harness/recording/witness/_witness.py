@@ -277,6 +277,7 @@ class Witness:
             "by_replica": tuple(noted.by_replica),
             "packed": tuple(noted.packed.items()),
             "pipelines": tuple(pipelines),
+            "restored": tuple(noted.restored),
             "assigned": tuple(Assignment(*where, *when) for where, when in noted.assigned.items()),
             "averages": tuple(Average(line, batch, step) for (line, batch), step in noted.averages.items()),
             "unread": tuple(gathered.registry.unread()),
