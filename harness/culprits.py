@@ -39,6 +39,7 @@ from harness.judging.culprit.kinds import STATE
 from harness.judging.explain.batch_logs_times_workers import BATCH_LOGS
 from harness.judging.explain.causes import all_causes
 from harness.judging.explain.copies_packed import COPIES_PACKED
+from harness.judging.explain.data_restarted import DATA_RESTARTED
 from harness.judging.explain.metric_not_aggregated import NOT_AGGREGATED
 from harness.judging.given_back import called
 from harness.judging.laws.evaluations_match_reference import EVALUATION
@@ -141,6 +142,10 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         kinds, what = cause.kinds, cause.what
     elif first is not None and first.observable == "examples" and has_servers(verdict.strategy):
         kinds, what = ("Shard",), "its workers read the same examples, or leave some out"
+    elif why is not None and why.rule == DATA_RESTARTED:
+        kinds, what = ("Skip",), why.evidence.rstrip(".")
+    elif parts.earlier and first is not None and first.observable == "examples":
+        kinds, what = ("Skip",), "after the interruption it goes on with other examples than the rest of the training"
     else:
         return verdict
     found = pipeline_culprit(run.clients[0].counters.pipelines, kinds, what, 1 if first is None else first.step or 1)

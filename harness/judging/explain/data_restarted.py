@@ -14,7 +14,7 @@ from harness.judging.explain._resumption import Resumption, resumption_of
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
 
-_ID = "data_restarted"
+DATA_RESTARTED = "data_restarted"
 _CURE = (
     "Put the iterator of a tf.data pipeline into the checkpoint, tf.train.Checkpoint(..., iterator=iterator), or, as a "
     "distributed iterator cannot be saved, save the step and begin with dataset.skip(step) before it is distributed. "
@@ -42,7 +42,7 @@ def _on_restored(found: Resumption) -> Attempt | None:
     at = int((ours != anew).argmax())
     where = f"{name!r}{f'[{at}]' if ours.size > 1 else ''}"
     return evident(
-        _ID,
+        DATA_RESTARTED,
         f"Killed after step {found.found.at_step}, the run has restored variables ({where} is {ours[at]:.6g}, and the "
         f"training began with {anew[at]:.6g}), and began with step 1 of its loop and its input: steps that these have "
         "were done again.",
@@ -61,7 +61,7 @@ def _same_ids(found: Resumption) -> Attempt | None:
     many = f"all {len(pairs)} resumed steps repeat the reference's first {len(pairs)}"
     instead = f", and not {listed(truth[step])}" if step in truth else ""
     return evident(
-        _ID,
+        DATA_RESTARTED,
         f"{found.where} with its input at the beginning: step {step} consumed {listed(seen)}, as the reference's step "
         f"1 does{instead}; {many}.",
     )
@@ -88,11 +88,11 @@ def _ahead(found: Resumption) -> Attempt | None:
     if observed <= expected:
         return None
     return evident(
-        _ID,
+        DATA_RESTARTED,
         f"{found.where} as its number of steps says, but {name!r} counts {observed} after the first resumed step, "
         f"expected {expected}: the variables were restored from {observed - expected} updates later, and the input and "
         f"the loop began before them, so that as many updates were done again without being undone.",
     )
 
 
-RULES: tuple[Rule, ...] = (Predicting(_ID, 2, _attempts, cure=_CURE),)
+RULES: tuple[Rule, ...] = (Predicting(DATA_RESTARTED, 2, _attempts, cure=_CURE),)
