@@ -240,6 +240,7 @@ def _count_uses() -> dict[str, Any]:
     use("as a tensor", tf.cast(n, tf.float32))
     use("as an int", int(n))
     use("how often", len(range(n)))
+    use("parts", len(tf.split(tf.zeros(6), n)))
     use("rounded", round(n))
     use("with a sign", abs(-n))
     with counts_in_json():
@@ -270,6 +271,7 @@ def test_the_count_of_replicas_knows_where_it_is_used() -> None:
         "as a tensor": (2.0, "unknown"),
         "as an int": (2.0, "unknown"),
         "how often": (2.0, "assumed"),
+        "parts": (2.0, "sure"),
         "rounded": (2.0, "unknown"),
         "with a sign": (2.0, "unknown"),
         "in JSON": (2.0, "none"),

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dis
 import json
+import numbers
 import operator
 import sys
 from collections.abc import Callable, Iterator
@@ -62,8 +63,11 @@ class ReplicaCount:
         return self.taken("as a count", self._replicas, "assumed" if self._name == COUNT else "meant")
 
     def __int__(self) -> int:
-        if _is_formatted(sys._getframe(1)):  # noqa: SLF001 - what asks is all that is to be known
+        asks = sys._getframe(1)  # noqa: SLF001 - what asks is all that is to be known
+        if _is_formatted(asks):
             return self._replicas
+        if _is_attribute(asks):
+            return self._as_whole("as a number of parts")
         return self._plainly("by int()")
 
     def __float__(self) -> float:
@@ -135,6 +139,10 @@ class ReplicaCount:
     __rmul__ = __mul__
 
 
+# TensorFlow and Keras ask this of a size, such as the number of parts of `tf.split`.
+numbers.Integral.register(ReplicaCount)
+
+
 @contextlib.contextmanager
 def counts_in_json() -> Iterator[None]:
     """Within this context a count may be written as JSON, which says nothing of what is computed, as a log does."""
@@ -147,6 +155,13 @@ def counts_in_json() -> Iterator[None]:
 
     with patched(json.JSONEncoder, "default", around):
         yield
+
+
+def _is_attribute(frame: FrameType) -> bool:
+    """Whether TensorFlow asks for an attribute of an operation, such as the number of parts of `tf.split`."""
+    from tensorflow.python.eager import execute
+
+    return frame.f_code is execute.make_int.__code__
 
 
 def _is_formatted(frame: FrameType) -> bool:
