@@ -12,6 +12,7 @@ from harness.judging.explain.set_by_each_worker import SET_BY_EACH
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.set_between_steps import set_between_steps
 from harness.judging.verdict import Verdict
+from tests.harness._loop import Verified
 
 _EACH = Explanation(SET_BY_EACH, "")
 
@@ -62,3 +63,45 @@ def test_what_one_worker_assigns_has_its_line(
 def test_what_a_step_begins_with_was_assigned_before_it(after: int, line: str | None) -> None:
     """Not after it, where an assignment is too late for that."""
     assert _line("start", _at(9, after, after), law="begins_alike") == line
+
+
+_NAMED = """
+import json
+import os
+import keras
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+first = json.loads(os.environ["TF_CONFIG"])["task"]["index"] == 0
+with strategy.scope():
+    other = tf.Variable(1.0, trainable=False, name="other")
+    w = tf.Variable(tf.zeros(3), name="w")
+    rate = tf.Variable(0.1, trainable=False, name="rate")
+
+@tf.function
+def step(batch):
+    def replica(batch):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((tf.linalg.matvec(batch, w) - 1) ** 2) / 8
+        gradient = tf.distribute.get_replica_context().all_reduce("SUM", tape.gradient(loss, w))
+        w.assign_sub(rate * gradient)
+    strategy.run(replica, args=(batch,))
+
+data = tf.data.Dataset.from_tensor_slices(tf.reshape(tf.range(96.0), [32, 3]) / 96).batch(8)
+for number, batch in enumerate(strategy.experimental_distribute_dataset(data)):
+    step(batch)
+    other.assign(2.0)
+    if number == 1 and first:
+        rate.assign(0.05)  # by one
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["other", "rate"])
+def test_a_variable_that_shares_its_name_has_no_line(name: str, verified: Verified) -> None:
+    """Nobody knows which of the two was assigned."""
+    script = _NAMED.replace('name="other"', f'name="{name}"')
+    verdict = verified(script, "multi_worker-2", explain=True, prove=False)
+    assert verdict.outcome == "inconsistent", str(verdict)
+    source = None if verdict.culprit is None else verdict.culprit.source
+    assert source == ("rate.assign(0.05)  # by one" if name == "other" else None), str(verdict)

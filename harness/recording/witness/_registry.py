@@ -218,6 +218,11 @@ class Registry:
         """Whether a Keras metric keeps any of them besides means of which it is seen what replicas add."""
         return any(entry.owner == METRIC and not entry.added_to for entry in self._entries)
 
+    def has_own_name(self, entry: VariableEntry) -> bool:
+        """Whether no other variable that is there has the name of this one."""
+        name = entry.name
+        return not any(each is not entry and each.made() is not None and each.name == name for each in self._entries)
+
     def unread(self) -> list[str]:
         """The names of the program's own of which each replica keeps what it likes until they are read.
 

@@ -28,6 +28,7 @@ def _note(gathered: WitnessState, variable: Any, places: Places) -> None:
     if entry is None or (line := places.line()) is None:
         return
     after = gathered.number - (not gathered.has_step)
-    noted = gathered.noted.assigned
-    first, _ = noted.pop((entry.name, line), (after, after))
-    noted[entry.name, line] = first, after  # the latest line is the last one
+    noted, key = gathered.noted.assigned, (entry.name, line)
+    if key in noted or gathered.registry.has_own_name(entry):
+        first, _ = noted.pop(key, (after, after))
+        noted[key] = first, after  # the latest line is the last one
