@@ -56,20 +56,20 @@ def restored(found: Resumption) -> list[tuple[Variable, Variable]] | None:
     if part is None or training is None:
         return None
     pairs = zip(*initial_values([part, training]), strict=True)
-    others = [(ours, anew) for ours, anew in pairs if not _is_alike(ours.value, anew.value)]
+    others = [(ours, anew) for ours, anew in pairs if not is_alike(ours.value, anew.value)]
     return [(ours, anew) for ours, anew in others if _was_held(found, ours)]
 
 
 def _was_held(found: Resumption, ours: Variable) -> bool:
     """Whether the killed part had this value of a variable after a step; so it is told where that was not recorded."""
     held = [step[ours.name] for step in found.before.values() if ours.name in step]
-    return not held or any(_is_alike(ours.value, Array.of(each.array.astype(each.dtype))) for each in held)
+    return not held or any(is_alike(ours.value, Array.of(each.array.astype(each.dtype))) for each in held)
 
 
 def _lost(run: Sequence[Variable], reference: Sequence[Variable], first: Sequence[Variable]) -> LostState:
     names, said, kept, others = [], [], 0, 0
     for ours, theirs, anew in zip(run, reference, first, strict=True):
-        if _is_alike(ours.value, theirs.value):
+        if is_alike(ours.value, theirs.value):
             kept += theirs.value != anew.value
         elif ours.value == anew.value:
             observed, expected = (each.value.numpy().reshape(-1) for each in (ours, theirs))
@@ -90,7 +90,7 @@ def _shown(number: Any) -> str:
     return str(number) if isinstance(number, np.integer | np.bool_) else f"{number:.7g}"
 
 
-def _is_alike(one: Array, other: Array) -> bool:
+def is_alike(one: Array, other: Array) -> bool:
     """Whether one is the other but for what some steps round."""
     import numpy as np
 
