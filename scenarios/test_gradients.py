@@ -133,3 +133,12 @@ def test_nadam(strategy: StrategyCase, loop: str) -> None:
 def test_sparse_gradients_are_exact(strategy: StrategyCase, flavour: models.Flavour) -> None:
     """An embedding's gradients are reduced exactly, with fewer rows on some replicas than on others."""
     assert verify(every_optimizer.make_sparse(flavour), strategy, tier="exact")
+
+
+@pytest.mark.strategies("mirrored-2", full=("mirrored-3", "multi_worker-2"))
+@pytest.mark.parametrize(
+    "loop", ["keras3_loop:positions", pytest.param("tf_keras_loop:positions", marks=pytest.mark.full)]
+)
+def test_rows_that_every_replica_looks_up(strategy: StrategyCase, loop: str) -> None:
+    """An optimizer squares the sum of the gradients that replicas have for one row, and not each of them."""
+    assert verify(every_optimizer.make_positions(_flavour(loop)), strategy)

@@ -39,6 +39,11 @@ def make_sparse(flavour: models.Flavour) -> Callable[[Any, Any], None]:
     return functools.partial(_sparse, flavour=flavour)
 
 
+def make_positions(flavour: models.Flavour) -> Callable[[Any, Any], None]:
+    """A table of positions, of which every replica looks up all rows, and Adam."""
+    return functools.partial(_positions, flavour=flavour)
+
+
 def _train(strategy: Any, record: Any, *, flavour: models.Flavour, names: tuple[str, ...]) -> None:
     import numpy as np
     import tensorflow as tf
@@ -107,3 +112,27 @@ def _sparse(strategy: Any, record: Any, *, flavour: models.Flavour) -> None:
     data = functools.reduce(lambda left, right: left.concatenate(right), pieces)
     for batch in strategy.experimental_distribute_dataset(data):
         record.step(loss=step(batch), variables=models.variables_of(model, optimizer))
+
+
+def _positions(strategy: Any, record: Any, *, flavour: models.Flavour) -> None:
+    import numpy as np
+    import tensorflow as tf
+
+    keras = models.keras_module(flavour)
+    with strategy.scope():
+        table = tf.Variable(np.ones((3, 2), np.float32), name="positions")
+        optimizer = keras.optimizers.Adam(0.125)
+        optimizer.build([table])
+
+    def replica_step(x: Any) -> None:
+        with tf.GradientTape() as tape:
+            losses = tf.reduce_sum(x * tf.reduce_sum(tf.gather(table, tf.range(3)), axis=1), axis=1)
+            loss = tf.nn.compute_average_loss(losses, global_batch_size=12)
+        optimizer.apply_gradients([(tape.gradient(loss, table), table)])
+
+    x = (np.arange(144, dtype=np.float32) % 5).reshape(48, 3)
+    for batch in strategy.experimental_distribute_dataset(tf.data.Dataset.from_tensor_slices(x).batch(12)):
+        strategy.run(replica_step, args=(batch,))
+        own = optimizer.variables
+        slots = own() if callable(own) else own
+        record.step(variables={str(index): value for index, value in enumerate([table, *slots])})

@@ -95,6 +95,13 @@ class Steps:
         tensor = self._op("CollectiveReduceV2", line, OUTER, 0, parts, total.astype(np.float32))
         return [tensor] * self.replicas
 
+    def gathered(self, line: int, parts: Sequence[int]) -> list[int]:
+        """The rows of all replicas, one replica's after another's, which one device has already."""
+        if self._is_reference:
+            return list(parts)
+        rows = np.concatenate([self._arrays[part] for part in parts])
+        return [self._op("CollectiveGatherV2", line, OUTER, 0, parts, rows)] * self.replicas
+
     def called(self, line: int, result: int) -> None:
         """The end of a function that gives a value which was computed in it."""
         self._op("__inference_step_1", line, OUTER, 0, self.batch, self._arrays[result])

@@ -17,6 +17,7 @@ from harness.judging.culprit.later_division import LaterDivisions
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.culprit.reasons import ADDITIONS, adds_to_one_copy
 from harness.judging.culprit.relations import PARTIAL, REPLICATED, SPLIT, Relation
+from harness.judging.culprit.repeated_rows import computed_of_rows
 from harness.judging.culprit.sentences import told, told_of_report
 from harness.judging.culprit.shards import ShardsAlignment, wholes_of
 from harness.judging.culprit.walk import (
@@ -160,8 +161,10 @@ def first_broken(
         return None
     if aligned.op(first.node).differentiates:
         return _differentiated(aligned, back, first)
-    branched = None if first.node in aligned.truths else only_some(aligned, first.node)
-    return first if branched is None else WrongOperation(branched, first.mode)
+    if first.node in aligned.truths:
+        return first
+    earlier = computed_of_rows(aligned) or only_some(aligned, first.node)
+    return first if earlier is None else WrongOperation(earlier, first.mode)
 
 
 def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> WrongOperation:

@@ -54,6 +54,14 @@ PARTS = MistakeKind(
     "Divide by the number of replicas what is added up once more afterwards. Of an optimizer of Keras 3 leave out "
     "clipnorm, clipvalue and global_clipnorm, which act before it adds up.",
 )
+ROWS = MistakeKind(
+    "computed_of_repeated_rows",
+    "an optimizer computes of each row of a sparse gradient what one device computes of the sum of an index's rows",
+    "Adam, RMSprop, Adagrad and others of Keras 3 square each row of a sparse gradient by itself, so that what they "
+    "keep depends on how many replicas look up the same row. Give them a dense gradient before apply_gradients, by "
+    "tf.convert_to_tensor(gradient); or use the optimizer of tf_keras, which adds up the rows of an index first. Under "
+    "fit let each example look up its own rows, such as those of positions.",
+)
 WHOLE = MistakeKind(
     "counted_by_each_replica",
     "each replica adds the whole of a term that one device adds once, and the replicas are then added up",
@@ -152,7 +160,7 @@ TIMES = MistakeKind(
 KINDS: dict[str, MistakeKind] = {
     kind.code: kind
     for kind in (
-        *(MEAN, EXTREME, EXAMPLES, PARTS, WHOLE, DIVIDED, LOSS, TWICE, NO_SUM),
+        *(MEAN, EXTREME, EXAMPLES, PARTS, ROWS, WHOLE, DIVIDED, LOSS, TWICE, NO_SUM),
         *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER, DIVISION),
         *(UNLIKE, TIMES),
     )

@@ -17,6 +17,7 @@ from harness.judging.culprit.later_division import used_undivided
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import Reduction, reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
+from harness.judging.culprit.repeated_rows import of_rows
 from harness.judging.culprit.walk import WrongOperation, is_extreme
 from simulator.agent.places import place, source_at
 
@@ -54,6 +55,7 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     adds = summed is not None and not averaged and not _has_one_replica(aligned)
     kind, relation = (
         _of_one_replica(aligned, broken.node)
+        or of_rows(aligned, broken.node)
         or used_undivided(aligned, broken)
         or reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
     )
