@@ -44,6 +44,8 @@ _WHOLE_BATCH = (
     "One replica has the examples of all there: a size that is that of one replica's batch is better taken of the "
     "examples, as tf.shape(x)[0]"
 )
+_OF_SHAPES = {"ValueError", "InvalidArgumentError"}
+"""What TensorFlow raises where sizes do not fit one another."""
 
 _OWN_DRAWS: dict[Literal["sum", "first"], str] = {
     "sum": "what replicas draw at {} adds up to noise of the spread that one device draws",
@@ -89,7 +91,8 @@ def verdict_of(
         fails = f"the script runs under {attempt.case.name}, and fails as its own reference{where}: {said}"
         apart = trained_copies_agree(read_parts(attempt.directory).last)
         if apart.status != "broken":
-            return abstained(f"{fails}. {_WHOLE_BATCH}")
+            of_shapes = any(_OF_SHAPES & {*cause.bases} for cause in failure.causes)
+            return abstained(f"{fails}. {_WHOLE_BATCH}" if of_shapes else fails)
         verdict = Verdict(program.name, attempt.case.name, (apart,), tolerance=attempt.asked.tier, notes=(fails,))
         return dataclasses.replace(verdict, tasks=task_summaries(result)), None
 

@@ -19,9 +19,14 @@ _OWNERS = {
     "Model": "a model",
     "Layer": "a layer",
 }
-_COUNTS = {"_create_counter_variable": BATCHES, "_maybe_create_save_counter": SAVES}
+_COUNTS = {
+    "_create_counter_variable": BATCHES,
+    "_maybe_create_save_counter": SAVES,
+    "_initialize_for_mirrored_and_multi_worker_mirrored": SAVES,
+}
 """By the method that makes it. tf_keras's `Model` counts the batches that `fit`, `evaluate` and `predict` have seen.
-It neither saves nor uses that. `tf.train.Checkpoint` counts how often it was saved, from the first time on.
+It neither saves nor uses that. `tf.train.Checkpoint` counts how often it was saved, from the first time on;
+`PreemptionCheckpointHandler` the steps before its last save.
 """
 _DEFERRED = "_deferred_initialize"
 """Of Keras 3's `Variable`, long after who wanted it: of those that are summed on read these are metrics."""

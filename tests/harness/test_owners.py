@@ -35,6 +35,13 @@ class Checkpoint:
         return self._maybe_create_save_counter()
 
 
+class PreemptionCheckpointHandler:
+    """Stands for that of TensorFlow."""
+
+    def _initialize_for_mirrored_and_multi_worker_mirrored(self) -> str:
+        return owner_of()
+
+
 class State(Checkpoint):
     """A program's own, which keeps what it trains in it."""
 
@@ -44,6 +51,7 @@ class State(Checkpoint):
 
 
 Checkpoint.__module__, State.__module__ = "tensorflow.python.checkpoint.checkpoint", "train"
+PreemptionCheckpointHandler.__module__ = "tensorflow.python.distribute.failure_handling.failure_handling"
 Model.__module__ = "tf_keras.src.engine.training"
 Trainer.__module__ = "train"
 
@@ -63,3 +71,9 @@ def test_a_model_of_the_program_has_them_as_well() -> None:
 def test_a_checkpoint_owns_nothing_but_the_count_of_its_saves() -> None:
     """What a class of the program's own keeps in it is the program's."""
     assert (State().save(), State().weights()) == ("a count of saves", "the program")
+
+
+def test_a_handler_of_preemption_counts_its_saves() -> None:
+    """Its count of steps is that of its last save, which a run that nobody preempts never makes."""
+    handler = PreemptionCheckpointHandler()
+    assert handler._initialize_for_mirrored_and_multi_worker_mirrored() == "a count of saves"

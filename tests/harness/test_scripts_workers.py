@@ -167,3 +167,44 @@ def test_files_that_each_worker_takes_by_itself(verified: Verified, policy: str,
     assert verdict.outcome == outcome, str(verdict)
     broken = {law.law for law in verdict.judgements if law.status == "broken"}
     assert ("examples_in_turn" in broken) is (policy == "DATA"), str(verdict)
+
+
+_PADDED = """
+import numpy as np
+import tensorflow as tf
+
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+rng = np.random.default_rng(0)
+sentences = [rng.integers(1, 12, rng.integers(2, 9)) for _ in range(32)]
+
+def rows(context):
+    data = tf.data.Dataset.from_generator(lambda: sentences, output_signature=tf.TensorSpec([None], tf.int64))
+    data = data.shard(context.num_input_pipelines, context.input_pipeline_id)
+    size = context.get_per_replica_batch_size(8)
+    return data.padded_batch(size, padding_values=tf.constant(-1, tf.int64))
+
+with strategy.scope():
+    w = tf.Variable(tf.zeros([12]), name="w")
+
+def replica(sentence):
+    context = tf.distribute.get_replica_context()
+    known = tf.cast(sentence >= 0, tf.float32)
+    with tf.GradientTape() as tape:
+        errors = known * (tf.gather(w, tf.maximum(sentence, 0)) - 1.0) ** 2
+        means = tf.reduce_sum(errors, 1) / tf.reduce_sum(known, 1)
+        loss = tf.nn.compute_average_loss(means, global_batch_size=8)
+    w.assign_sub(context.all_reduce("SUM", tf.convert_to_tensor(tape.gradient(loss, w))))
+
+step = tf.function(lambda sentence: strategy.run(replica, args=(sentence,)))
+for sentence in strategy.distribute_datasets_from_function(rows):
+    step(sentence)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("wrong", "outcome"), [(False, "consistent"), (True, "inconsistent")])
+def test_batches_that_each_worker_pads(verified: Verified, wrong: bool, outcome: str) -> None:
+    """One device has those of both, padded alike: what is divided by how long a batch is depends on who has it."""
+    script = _PADDED.replace("tf.reduce_sum(known, 1)", "tf.cast(tf.shape(sentence)[1], tf.float32)")
+    verdict = verified(script if wrong else _PADDED, "multi_worker-2", explain=False)
+    assert verdict.outcome == outcome, str(verdict)

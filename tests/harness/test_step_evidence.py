@@ -183,6 +183,21 @@ def test_batches_that_replicas_pad_by_themselves_are_padded_to_the_longest() -> 
     assert found.sum() == 2 * 3 + 5
 
 
+@pytest.mark.parametrize(
+    ("own", "padding"),
+    [
+        ([[1, 2, -1, -1], [4, 5, 6, 7]], -1),  # one device pads as the program does
+        ([[1, 2, -1, -1], [1, 2, -2, -1]], 0),
+        ([[8, 9, -1, -1], [4, 5, 6, 7]], 0),  # it has other rows
+    ],
+)
+def test_rows_are_padded_as_those_of_one_device(own: list[list[int]], padding: int) -> None:
+    """Each replica has padded its own batch."""
+    parts = [np.array([[1, 2]]), np.array([[4, 5, 6, 7]])]
+    found = joined_rows(parts, np.array(own))
+    assert found.tolist() == [[1, 2, padding, padding], [4, 5, 6, 7]]
+
+
 def test_a_draw_that_belongs_to_no_example_is_apart() -> None:
     """Unless all replicas have drawn the same; another shape is apart for another reason."""
     same, other = np.array([0.5]), np.array([0.25])

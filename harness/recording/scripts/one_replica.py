@@ -20,7 +20,7 @@ from harness.evidence.stand_ins import COUNT
 from harness.recording.patches import patched
 from harness.recording.scripts.counts import ReplicaCount, counts_in_json
 from harness.recording.scripts.device_counts import counted_devices
-from harness.recording.scripts.manual_shards import batch_size, is_joined, join_manual_shards
+from harness.recording.scripts.manual_shards import batch_size, inputs_of, is_joined, join_manual_shards
 from harness.recording.scripts.serial_cluster import serial_cluster
 from harness.recording.scripts.stand_ins import StandIns
 from harness.recording.scripts.worker_counts import counted_workers
@@ -55,6 +55,7 @@ def one_replica(stand_ins: StandIns, *, follows: bool, replicas: int = 1) -> Ite
         if (kind := kind_of(script.strategy)) is not None and kind.reads_config:
             stack.enter_context(_config(stand_ins))
             stack.enter_context(serial_cluster() if script.ps else join_manual_shards(stand_ins))
+            stack.enter_context(_preempted_by_itself())
         yield
 
 
@@ -118,6 +119,21 @@ def _several_workers(replicas: int) -> Iterator[None]:
         return init
 
     with patched(collective_all_reduce_strategy.CollectiveAllReduceExtended, "__init__", around):
+        yield
+
+
+@contextlib.contextmanager
+def _preempted_by_itself() -> Iterator[None]:
+    """`PreemptionCheckpointHandler` asks no peers, of which there are none: it is told of no cluster."""
+    from tensorflow.python.distribute.failure_handling.failure_handling import PreemptionCheckpointHandler
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def init(self: Any, cluster_resolver: Any, *args: Any, **given: Any) -> None:
+            original(self, None, *args, **given)
+
+        return init
+
+    with patched(PreemptionCheckpointHandler, "__init__", around):
         yield
 
 
@@ -208,6 +224,9 @@ def _joined(dataset: Any, replicas: int, stand_ins: StandIns) -> Any:
             "distribute_datasets_from_function gets a data set whose batches have no size that is known beforehand, so "
             "that those of several replicas cannot be joined for one; batch it by Dataset.batch"
         )
+    for each in inputs_of(dataset):
+        if (values := getattr(each, "_padding_values", None)) is not None:
+            return dataset.unbatch().padded_batch(size * replicas, padding_values=values)
     return dataset.unbatch().batch(size * replicas)
 
 

@@ -76,7 +76,7 @@ def joined_rows(
         return np.concatenate(parts, axis)
     if any(not part.ndim or part.ndim != parts[0].ndim for part in parts):
         raise NotJoinable("replicas were given arrays of other ranks")
-    return np.concatenate(_padded(parts), 0)
+    return np.concatenate(_padded(parts, own), 0)
 
 
 def known_sizes(own: Sequence[int | None], parts: Sequence[Sequence[int]]) -> list[int | None]:
@@ -99,17 +99,37 @@ def _is_same(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
     return one.shape == other.shape and data_of(one) == data_of(other)
 
 
-def _padded(parts: Parts) -> Parts:
+def _padded(parts: Parts, own: np.ndarray[Any, Any]) -> Parts:
     """All of them as long as the longest on every axis but that of rows: each replica pads its own batch."""
     import numpy as np
 
     sizes = np.max([part.shape[1:] for part in parts], axis=0, initial=0) if parts[0].ndim > 1 else ()
     if all(tuple(part.shape[1:]) == tuple(sizes) for part in parts):
         return parts
+    filling = next((found for part in parts if (found := _filling(part, own)) is not None), 0)
     return [
-        np.pad(part, [(0, 0), *((0, int(size) - own) for size, own in zip(sizes, part.shape[1:], strict=True))])
+        np.pad(
+            part,
+            [(0, 0), *((0, int(size) - own) for size, own in zip(sizes, part.shape[1:], strict=True))],
+            constant_values=filling,
+        )
         for part in parts
     ]
+
+
+def _filling(part: np.ndarray[Any, Any], own: np.ndarray[Any, Any]) -> Any:
+    """What stands behind the rows of a part in one replica's own batch, which is longer; None where that is unknown."""
+    import numpy as np
+
+    if own.ndim != part.ndim or own.dtype != part.dtype or own.shape[1:] == part.shape[1:]:
+        return None
+    within = tuple(map(slice, part.shape[1:]))
+    rows = {data_of(row) for row in part}
+    outside = np.ones(own.shape[1:], bool)
+    outside[within] = False
+    behind = [row[outside] for row in own if data_of(np.ascontiguousarray(row[within])) in rows]
+    values = {value for each in behind for value in each.tolist()}
+    return values.pop() if len(values) == 1 else None
 
 
 def same_rows(found: Sequence[np.ndarray[Any, Any]], own: Sequence[np.ndarray[Any, Any]]) -> bool:
