@@ -302,6 +302,9 @@ def _wrong(verdict: Verdict, run: RunTrace, step: int | None) -> Iterator[WrongR
     for mean in filter(None, (_mean(finding, run) for finding in findings if only)):
         yield WrongReport(Array.of(mean.parts[0].numpy()[0]), whole=False)
     named = {(finding.observable, finding.variable) for finding in findings}
+    seen = next((each.loss for each in client.seen if each.index == step), None) if record is None else None
+    if seen is not None and ("loss", None) in named:
+        yield from map(WrongReport, seen.parts[:1])  # as Keras's fit has told it
     for observable in {observable for observable, _ in named if observable in OBSERVABLES}:
         for name, item in (items(record, observable) or {}).items():
             if isinstance(item, Value) and ((observable, name) in named or (observable, None) in named):

@@ -90,3 +90,42 @@ def test_the_line_of_an_evaluation(verified: Verified, changes: tuple[tuple[str,
     if line is not None:
         assert {each.law for each in verdict.findings} == {"evaluations_match_reference"}
         assert present(verdict.culprit).source.endswith(line), str(verdict)
+
+
+_LOGGED = """
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+
+strategy = tf.distribute.MirroredStrategy()
+x = np.random.default_rng(3).normal(size=(24, 5)).astype("float32")
+
+class Model(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = keras.layers.Dense(1)
+
+    def call(self, x):
+        return self.dense(x)
+
+    def train_step(self, data):
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum((self(x) - y) ** 2) / 8
+        self.optimizer.minimize(loss, self.trainable_variables, tape=tape)
+        return {"loss": loss * tf.distribute.get_replica_context().num_replicas_in_sync}
+
+keras.utils.set_random_seed(0)
+with strategy.scope():
+    model = Model()
+    model.compile(optimizer="sgd")
+model.fit(x, x[:, :1], batch_size=8, verbose=0, shuffle=False)
+"""
+
+
+@pytest.mark.full
+def test_the_line_of_a_loss_that_fit_logs(verified: Verified) -> None:
+    """tf_keras adds up what the replicas' `train_step` gives, and the script reports nothing."""
+    verdict = verified(_LOGGED, "mirrored-2", explain=True, prove=False)
+    assert {each.law for each in verdict.findings} == {"loss_matches_reference"}, str(verdict)
+    assert "num_replicas_in_sync" in present(verdict.culprit).source, str(verdict)
