@@ -42,6 +42,7 @@ from harness.judging.explain.copies_packed import COPIES_PACKED
 from harness.judging.explain.data_restarted import DATA_RESTARTED
 from harness.judging.explain.metric_not_aggregated import NOT_AGGREGATED
 from harness.judging.given_back import called
+from harness.judging.given_otherwise import given_otherwise
 from harness.judging.laws.evaluations_match_reference import EVALUATION
 from harness.judging.laws.protocol import Finding
 from harness.judging.placed_work import placed_by_hand
@@ -122,7 +123,7 @@ def _drawn(verdict: Verdict, reference: Reference) -> Culprit | None:
     return draw_culprit(wrong[0], first.step or 1) if wrong else None
 
 
-def without_watching(verdict: Verdict, directory: Path) -> Verdict:
+def without_watching(verdict: Verdict, directory: Path, reference: Reference) -> Verdict:
     """A verdict with the line that is to blame, or why there is none, where no step has to be watched to know it.
 
     So it is with what an input pipeline gives, what a script says of its batch, and what only tf_keras makes.
@@ -130,6 +131,7 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
     Args:
         verdict: of any run.
         directory: holds what the run has left.
+        reference: what it was judged by.
     """
     parts = read_parts(directory)
     why, first, run = verdict.explanation, verdict.first_divergence, parts.last
@@ -137,6 +139,9 @@ def without_watching(verdict: Verdict, directory: Path) -> Verdict:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
     if (line := _known_line(verdict, run, interrupted=bool(parts.earlier))) is not None:
         return verdict.seen(Looked(line, None, 0.0))
+    begun = parts.earlier[0].trace if parts.earlier else None
+    if why is None and (call := given_otherwise(verdict, run, reference.trace, begun)) is not None:
+        return verdict.seen(Looked(call, None, 0.0))
     cause = None if why is None else next((each for each in all_causes() if each.id == why.cause), None)
     if cause is not None:
         kinds, what = cause.kinds, cause.what

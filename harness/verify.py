@@ -200,7 +200,7 @@ def _explained(verdict: Verdict, attempt: JudgedAttempt, reference: Reference, p
     # What a worker does for a coordinator cannot be watched from here.
     apart = (program.script is not None and case.ps) or asked.python is not None
     if is_wanted(verdict, asked.explain):
-        verdict = without_watching(verdict, directory)
+        verdict = without_watching(verdict, directory, reference)
         if attempt.changes is None and not apart and verdict.looked is None:
             verdict = with_culprit(verdict, program, case, directory, reference, **asked.of_reference)
     verdict = _beside_others(verdict, attempt)

@@ -186,6 +186,14 @@ class MeanSeen(msgspec.Struct, frozen=True):
     parts: tuple[Array, ...]
 
 
+class ArgumentSeen(msgspec.Struct, frozen=True):
+    """A number, or a few of them, that a step was given besides its examples: its name there, and the call's line."""
+
+    name: str
+    line: str
+    value: Array
+
+
 class Start(msgspec.Struct, frozen=True, tag=True):
     """What all variables held when the first step began, or in a process that follows the first step of a part.
 
@@ -220,7 +228,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     examples. `means` are those of Keras metrics. `by_hand` says that the program had taken no gradients by then. Of a
     step that is taken out of its training `called` tells which function of the program it was, and `own` has of each
     variable of which replicas may have something of their own the copy of each local one; its kind is as of
-    `HeldVariable.how`.
+    `HeldVariable.how`. `arguments` are numbers that its function was given.
     """
 
     index: int
@@ -242,6 +250,7 @@ class Seen(msgspec.Struct, frozen=True, tag=True):
     by_hand: bool = False
     called: str = ""
     own: tuple[SeenVariable, ...] = ()
+    arguments: tuple[ArgumentSeen, ...] = ()
 
 
 EVALUATE = "model.evaluate"

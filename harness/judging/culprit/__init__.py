@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.judging.culprit.by_hand import made_by_hand
 from harness.judging.culprit.find import WrongReport, find_culprit
 from harness.judging.culprit.known_lines import (
+    argument_culprit,
     assignment_culprit,
     average_culprit,
     closure_culprit,
@@ -22,6 +23,7 @@ __all__ = [
     "Looked",
     "NoCulprit",
     "WrongReport",
+    "argument_culprit",
     "assignment_culprit",
     "average_culprit",
     "closure_culprit",

@@ -106,6 +106,13 @@ UPDATE = MistakeKind(
     "A variable that all replicas share, such as one made outside of the scope, is given the sum once: after "
     "strategy.run, in the cross-replica context.",
 )
+GIVEN = MistakeKind(
+    "given_otherwise",
+    "a step is given another number than on one device, such as a rate, a seed or noise",
+    "Let it follow from what is the same for any number of workers, and after any restart: from a loss that "
+    'strategy.reduce("SUM", ...) has added up over all replicas, and from a count of steps, or a tf.random.Generator, '
+    "that is saved with the weights.",
+)
 BRANCH = MistakeKind(
     "branch_of_each_replica",
     "replicas take different branches by what each of them has alone",
@@ -161,7 +168,7 @@ KINDS: dict[str, MistakeKind] = {
     kind.code: kind
     for kind in (
         *(MEAN, EXTREME, EXAMPLES, PARTS, ROWS, WHOLE, DIVIDED, LOSS, TWICE, NO_SUM),
-        *(UPDATE, BRANCH, STATE, SHARED, REPORT, NUMBER, DIVISION),
+        *(UPDATE, GIVEN, BRANCH, STATE, SHARED, REPORT, NUMBER, DIVISION),
         *(UNLIKE, TIMES),
     )
 }

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from harness.evidence.assignments import Assignment
 from harness.evidence.averages import Average
 from harness.evidence.pipelines import Pipeline
-from harness.evidence.trace import DrawSeen, MeanSeen
+from harness.evidence.trace import ArgumentSeen, DrawSeen, MeanSeen
+from harness.judging.culprit.kinds import GIVEN
 from harness.judging.culprit.protocol import Culprit, NoCulprit
 from harness.judging.laws.protocol import Finding
 from simulator.agent.places import file_and_line, source_at
@@ -63,6 +64,14 @@ def assignment_culprit(found: Assignment, said: str, expected: str, step: int) -
     if (where := file_and_line(found.line)) is None:
         return None
     return Culprit(*where, source_at(*where), "assign", None, said, expected, (), step, assigned=found.variable)
+
+
+def argument_culprit(found: ArgumentSeen, said: str, step: int) -> Culprit | None:
+    """What there is to say of a line that gives a step a number, as `assignment_culprit` does."""
+    if (where := file_and_line(found.line)) is None:
+        return None
+    expected = "expected the number of one device"
+    return Culprit(*where, source_at(*where), "call", None, said, expected, (), step, kind=GIVEN.code)
 
 
 def restoring_culprit(line: str, said: str, expected: str, step: int) -> Culprit | None:

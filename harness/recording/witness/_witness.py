@@ -24,6 +24,7 @@ from harness.recording.steps import Follower, RunEvidenceWriter, SampleWriter
 from harness.recording.steps.evidence_of_run import Deliver
 from harness.recording.tensors import tensor_of
 from harness.recording.watch import ByHand, Watch
+from harness.recording.witness._arguments import arguments_of
 from harness.recording.witness._call_results import values_of
 from harness.recording.witness._registry import VariableEntry
 from harness.recording.witness._step_events import Event, StepSeen
@@ -291,8 +292,9 @@ class Witness:
         for step, seen in held:
             whole = seen
             with self._gathered.looking("what has passed in a step"):
-                means, numbers = _means(step.events), _numbers(step.events)
-                whole = msgspec.structs.replace(seen, means=means, **_examples(step.events, self._gathered), **numbers)
+                found = {"means": _means(step.events), "arguments": arguments_of(step.events)}
+                found |= _examples(step.events, self._gathered) | _numbers(step.events)
+                whole = msgspec.structs.replace(seen, **found)
             self.observed += bool(whole.variables or whole.loss or whole.losses)
             self._send(whole)
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.recording.patches import patched
+from harness.recording.watch.places import Places
+from harness.recording.witness._arguments import see_arguments
 from harness.recording.witness._call_results import is_for_all, reports
 from harness.recording.witness.protocol import WitnessState
 from simulator.agent.places import place
@@ -32,6 +34,8 @@ def active(gathered: WitnessState) -> Iterator[None]:
     from tensorflow.python.distribute import distribute_lib
     from tensorflow.python.eager.polymorphic_function import concrete_function, polymorphic_function
 
+    places = Places()
+
     def around(original: Callable[..., Any]) -> Callable[..., Any]:
         """As for all, a function, its graph and `Strategy.run`."""
 
@@ -49,8 +53,11 @@ def active(gathered: WitnessState) -> Iterator[None]:
             function = _same(function)
             is_function = isinstance(function, polymorphic_function.Function)
             args, options = _with_numbers(gathered, function, args, options)
+            own = _of_run(*args, **options) if runs else (args, options)
             known = gathered.functions.call(function, is_traced=is_function)
             with gathered.call(known, runs=runs) as was_step:
+                with gathered.looking("the arguments of a call"):
+                    see_arguments(gathered, places, function, *own)
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
@@ -99,6 +106,11 @@ def _tracing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
         return trace
 
     return around
+
+
+def _of_run(_: Any, args: Any = (), kwargs: Any = None, __: Any = None, **___: Any) -> tuple[Any, Any]:
+    """What `Strategy.run` gives to the function of each replica."""
+    return tuple(args), dict(kwargs or {})
 
 
 def _same(function: Any) -> Any:
