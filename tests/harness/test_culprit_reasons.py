@@ -31,6 +31,7 @@ from harness.judging.culprit.kinds import (
     MistakeKind,
 )
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
+from harness.judging.culprit.scene import Reduction, Scene
 from harness.judging.explain.protocol import Explanation
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
@@ -56,7 +57,7 @@ def _scene(
     one = np.ones((), np.float32)
     given = tuple((frozenset(each), one, [one]) for each in inputs)
     found = [np.asarray(part, np.float32) for part in parts]
-    return reasons._Scene(
+    return Scene(
         aligned,
         OperationNode(0, 1),
         Op(1, op, name, zone, 0, (), None, (), (), "w" if variable is not None or op.startswith("Assign") else ""),
@@ -102,6 +103,18 @@ def test_a_number_that_the_program_gives_is_told_with_that_of_one_device(
     assert reasons._other_number(scene) == said
     right = replace(scene, relations=frozenset({Relation(REPLICATED)}))
     assert reasons._other_number(right) is None
+
+
+@pytest.mark.parametrize(("first", "said"), [([1, 0], True), ([0, 2], False)])
+def test_an_order_of_own_examples_is_told(first: list[int], said: bool) -> None:
+    """Only where each replica has the rows that it was given, and one device has all of them in another order."""
+    rows = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]], np.float32)
+    given = frozenset({Relation(SPLIT)}), rows, [rows[:2], rows[2:]]
+    scene = replace(_scene(0.0, (0.0,), (), op="ReverseV2"), inputs=(given,), value=rows[::-1])
+    scene = replace(scene, parts=[rows[first], rows[[3, 2]]])
+    found = reasons._proved(scene)
+    assert (found is not None) == said
+    assert found is None or (found[0] is EXAMPLES and "another order" in found[1])
 
 
 def test_a_factor_is_told_as_the_values_have_it() -> None:
@@ -176,7 +189,7 @@ def test_gradients_of_a_whole_loss_are_told_where_they_are_added_up(kind: str, a
     ]
     scene.aligned.truths = {OperationNode(0, 3): 9}
     scene.aligned.output = lambda number, place: frozenset({Relation(kind)}) if (number, place) == (9, 0) else None
-    scene = replace(scene, summed=reasons.Reduction("train.py:3", averages))
+    scene = replace(scene, summed=Reduction("train.py:3", averages))
     assert reasons._has_whole_loss(scene) == (kind == REPLICATED and not averages)
 
 
@@ -232,7 +245,7 @@ def test_what_each_replica_adds_to_one_copy_counts_for_each(
 def test_a_share_of_what_all_have_is_right_in_a_sum_only(averages: bool, kind: MistakeKind | None) -> None:
     """In a mean it counts too little."""
     scene = _scene(4.0, (2.0, 2.0), {Relation(REPLICATED, -1), Relation(PARTIAL)}, op="RealDiv")
-    found = reasons._proved(replace(scene, summed=reasons.Reduction("train.py:9", averages=averages)))
+    found = reasons._proved(replace(scene, summed=Reduction("train.py:9", averages=averages)))
     assert (None if found is None else found[0]) is kind
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.watched_step import REPLICA, Op
@@ -27,8 +26,9 @@ from harness.judging.culprit.kinds import (
     WHOLE,
     MistakeKind,
 )
-from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation
-from harness.judging.culprit.walk import BRANCHES, CALLS, Mode, Walk, WrongOperation, has_right_size, is_extreme
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation, are_same_rows
+from harness.judging.culprit.scene import Reduction, Scene, scene_of
+from harness.judging.culprit.walk import BRANCHES, CALLS, Mode, Walk, WrongOperation, is_extreme
 
 if TYPE_CHECKING:
     import numpy as np
@@ -45,48 +45,11 @@ _OF_WHOLE_LOSS = (
 )
 _DEVIATIONS = ("reduce_variance", "reduce_std")
 """Scopes of functions of TensorFlow's that begin with a mean."""
+_OWN_ORDER = "each replica puts its own examples into another order, where one device does so with all of them"
 _CHOOSING = ("TopK", "TopKV2")
 """They choose among examples, so that what each replica has is no part of what one device has."""
 _ROUNDED = 1e-2
 """A factor is told as a whole number if the values have it but for this share."""
-_NUMBERS = {2: "two", 3: "three", 4: "four"}
-
-
-@dataclass(frozen=True)
-class _Scene:
-    """An operation of the reference with the run's, and what comes in and out of them."""
-
-    aligned: Alignment
-    node: OperationNode
-    op: Op
-    inputs: tuple[tuple[frozenset[Relation], np.ndarray[Any, Any], list[np.ndarray[Any, Any]]], ...]
-    relations: frozenset[Relation]
-    value: np.ndarray[Any, Any] | None
-    parts: list[np.ndarray[Any, Any]]
-    summed: Reduction | None
-    all_seen: bool
-    """Whether `inputs` are all that it is given."""
-
-    @property
-    def replicas(self) -> int:
-        return len(self.parts) or self.aligned.replicas
-
-    @property
-    def all_of_them(self) -> str:
-        return f"the {_NUMBERS.get(self.replicas, self.replicas)}"
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """The line that puts together what the replicas have, and whether it divides by their number."""
-
-    line: str
-    averages: bool
-
-    @property
-    def text(self) -> str:
-        """As in `train.py:19 sums`."""
-        return f"{self.line} {'averages' if self.averages else 'sums'}"
 
 
 def reason(aligned: Alignment, broken: WrongOperation, summed: Reduction | None) -> tuple[MistakeKind | None, str]:
@@ -97,7 +60,7 @@ def reason(aligned: Alignment, broken: WrongOperation, summed: Reduction | None)
         broken: the operation.
         summed: what puts together what comes from it.
     """
-    scene = _scene(aligned, broken.node, summed)
+    scene = scene_of(aligned, broken.node, summed)
     if scene is None:
         return _reduced(aligned, broken.node)
     if (found := _proved(scene)) is not None:
@@ -107,7 +70,7 @@ def reason(aligned: Alignment, broken: WrongOperation, summed: Reduction | None)
     return (LOSS, _OF_WHOLE_LOSS) if _has_whole_loss(scene) else (None, _scaled(scene))
 
 
-def _has_whole_loss(scene: _Scene) -> bool:
+def _has_whole_loss(scene: Scene) -> bool:
     """Whether each replica has the right loss, whole, of which gradients are then added up."""
     side = scene.aligned.sides[0]
     made = [(op, tensor) for tensor in side.watched.targets if (op := side.producer(tensor)) is not None]
@@ -120,31 +83,9 @@ def _has_whole_loss(scene: _Scene) -> bool:
     return adds and bool(found) and all(relations and Relation(REPLICATED) in relations for relations in found)
 
 
-def _proved(scene: _Scene) -> tuple[MistakeKind | None, str] | None:
+def _proved(scene: Scene) -> tuple[MistakeKind | None, str] | None:
     every = ((kind, prove(scene)) for kind, prove in _PROOFS)
     return next(((kind, found) for kind, found in every if found is not None), None)
-
-
-def _scene(aligned: Alignment, node: OperationNode, summed: Reduction | None) -> _Scene | None:
-    number, op = aligned.truths.get(node), aligned.op(node)
-    if number is None:
-        return None
-    theirs, nodes = aligned.reference.by_number[number], aligned.counterparts[number]
-    averaged = summed is not None and summed.averages
-    inputs = []
-    for position, truth in enumerate(theirs.inputs):
-        given = [(each.client, aligned.op(each).inputs) for each in nodes]
-        if not truth or any(position >= len(each) or not each[position] for _, each in given):
-            continue
-        found = _values(aligned, truth, [(client, each[position]) for client, each in given])
-        if found is not None:
-            inputs.append(found)
-    for position, truth in enumerate(theirs.outputs):
-        given = [(each.client, aligned.op(each).outputs) for each in nodes]
-        found = _values(aligned, truth, [(client, each[position]) for client, each in given])
-        if found is not None and (is_extreme(found[0]) or not has_right_size(found[0], averaged=averaged)):
-            return _Scene(aligned, node, op, tuple(inputs), *found, summed, len(inputs) == len(theirs.inputs))
-    return _Scene(aligned, node, op, tuple(inputs), frozenset(), None, [], summed, len(inputs) == len(theirs.inputs))
 
 
 def _reduced(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | None, str]:
@@ -184,16 +125,7 @@ def _entering(aligned: Alignment, node: OperationNode) -> frozenset[Relation]:
     return frozenset()
 
 
-def _values(
-    aligned: Alignment, truth: int, given: list[tuple[int, int]]
-) -> tuple[frozenset[Relation], np.ndarray[Any, Any], list[np.ndarray[Any, Any]]] | None:
-    relations, values = aligned.related(truth, given), aligned.reference.values(truth)
-    if relations is None:
-        return None
-    return relations, values[0], [each[0] for each in aligned.parts(truth, given)]
-
-
-def _aggregated_twice(scene: _Scene) -> str | None:
+def _aggregated_twice(scene: Scene) -> str | None:
     import numpy as np
 
     variable = scene.aligned.variables.get(scene.op.variable) if assigns(scene.op) else None
@@ -209,7 +141,7 @@ def _aggregated_twice(scene: _Scene) -> str | None:
     return None
 
 
-def _updated_apart(scene: _Scene) -> str | None:
+def _updated_apart(scene: Scene) -> str | None:
     if not assigns(scene.op) or scene.op.zone != REPLICA:
         return None
     for relations, _, _ in scene.inputs:
@@ -221,7 +153,7 @@ def _updated_apart(scene: _Scene) -> str | None:
     return f"variable {scene.op.variable!r} is given in each replica what it is not given in the reference"
 
 
-def _given_otherwise(scene: _Scene) -> str | None:
+def _given_otherwise(scene: Scene) -> str | None:
     if not assigns(scene.op):
         return None
     return f"variable {scene.op.variable!r} is given there what it is not given in the reference"
@@ -233,7 +165,7 @@ def adds_to_one_copy(aligned: Alignment, op: Op) -> bool:
     return variable is not None and variable.kind == "plain" and aligned.replicas > len(aligned.sides)
 
 
-def _shared(scene: _Scene) -> str | None:
+def _shared(scene: Scene) -> str | None:
     """A variable of one copy that each replica changes: by the same, or so that another one reads what it has made."""
     import numpy as np
 
@@ -251,21 +183,21 @@ def _shared(scene: _Scene) -> str | None:
     )
 
 
-def _begins_scaled(scene: _Scene) -> str | None:
+def _begins_scaled(scene: Scene) -> str | None:
     best = min(scene.relations, key=lambda each: abs(each.power), default=None)
     if scene.op.type != "ReadVariableOp" or best is None or best.right:
         return None
     return f"variable {scene.op.variable!r} begins with {_times(best, scene.replicas)} the reference's value"
 
 
-def _begins_wrong(scene: _Scene) -> str | None:
+def _begins_wrong(scene: Scene) -> str | None:
     if scene.op.type != "ReadVariableOp":
         return None
     begins = "is read" if any(side.is_changed_before(scene.op) for side in scene.aligned.sides) else "begins"
     return f"variable {scene.op.variable!r} {begins} with another value than in the reference"
 
 
-def _other_number(scene: _Scene) -> str | None:
+def _other_number(scene: Scene) -> str | None:
     """A number that the program gives: nothing that an operation gives goes into it."""
     best = min(scene.relations, key=lambda each: abs(each.power), default=None)
     if scene.value is None or scene.value.size != 1 or best is None or best.right or scene.op.type in _VARIABLES:
@@ -279,7 +211,7 @@ def _other_number(scene: _Scene) -> str | None:
     return f"a number here is {ours}, and {theirs} on one device"
 
 
-def _branched(scene: _Scene) -> str | None:
+def _branched(scene: Scene) -> str | None:
     """A branch of a graph, whose condition each replica computes by itself."""
     import numpy as np
 
@@ -291,7 +223,7 @@ def _branched(scene: _Scene) -> str | None:
     return "the replicas take different branches: each decides by what it has alone"
 
 
-def _own_mean(scene: _Scene) -> str | None:
+def _own_mean(scene: Scene) -> str | None:
     if (mean := _of_own_examples(scene)) is None:
         return None
     own, then = mean
@@ -299,7 +231,7 @@ def _own_mean(scene: _Scene) -> str | None:
     return f"each replica's mean is over its own {own} examples; {then}{where}"
 
 
-def _own_deviation(scene: _Scene) -> str | None:
+def _own_deviation(scene: Scene) -> str | None:
     """A variance, or its root, about a mean of own examples: the mean of such is not that of all."""
     scope = next((each for each in _DEVIATIONS if f"/{each}/" in f"/{scene.op.name}"), None)
     if scope is None or (mean := _of_own_examples(scene)) is None:
@@ -307,7 +239,7 @@ def _own_deviation(scene: _Scene) -> str | None:
     return f"each replica's {scope} is about the mean of its own {mean[0]} examples, which is not that of all"
 
 
-def _of_own_examples(scene: _Scene) -> tuple[str, str] | None:
+def _of_own_examples(scene: Scene) -> tuple[str, str] | None:
     """Of a mean over a replica's own examples of how many, and what is right: `n_r p_r` add up to N times the value."""
     import numpy as np
 
@@ -332,7 +264,7 @@ def _of_own_examples(scene: _Scene) -> tuple[str, str] | None:
     return own, then
 
 
-def _counted_by_each(scene: _Scene) -> str | None:
+def _counted_by_each(scene: Scene) -> str | None:
     """A sum of a part and of something that every replica has whole: it counts as often as there are replicas."""
     import numpy as np
 
@@ -358,7 +290,7 @@ def _counted_by_each(scene: _Scene) -> str | None:
     )
 
 
-def _is_kept(scene: _Scene) -> bool:
+def _is_kept(scene: Scene) -> bool:
     """Whether a variable is given what a replica has, as it is or averaged, and no gradient is taken of it."""
     op = scene.op
     if op.zone != REPLICA or op.differentiates or not (scene.summed is None or scene.summed.averages):
@@ -366,14 +298,14 @@ def _is_kept(scene: _Scene) -> bool:
     return not Walk(scene.aligned, scene.node.client, Mode.UNRELATED).is_differentiated(op.number)
 
 
-def _divided_before_mean(scene: _Scene) -> str | None:
+def _divided_before_mean(scene: Scene) -> str | None:
     if scene.summed is None or not scene.summed.averages or Relation(REPLICATED, -1) not in scene.relations:
         return None
     count = scene.replicas
     return f"each replica has 1/{count} of the reference's value; {scene.summed.text}, which leaves 1/{count} of it"
 
 
-def _random(scene: _Scene) -> str | None:
+def _random(scene: Scene) -> str | None:
     import numpy as np
 
     if not scene.op.type.startswith(_RANDOM) or scene.op.type in CALLS or not scene.parts:
@@ -386,7 +318,7 @@ def _random(scene: _Scene) -> str | None:
     return "the replicas draw other random numbers than the reference"
 
 
-def _before_the_sum(scene: _Scene) -> str | None:
+def _before_the_sum(scene: Scene) -> str | None:
     """What is no sum, of parts that have not been added up: a norm, a threshold, a product of two parts."""
     # Of few numbers, such as signs, one is the largest or the smallest by accident.
     if (scene.relations and not is_extreme(scene.relations)) or scene.op.zone != REPLICA or not _of_parts(scene):
@@ -397,7 +329,7 @@ def _before_the_sum(scene: _Scene) -> str | None:
     )
 
 
-def _of_parts(scene: _Scene) -> bool:
+def _of_parts(scene: Scene) -> bool:
     """Whether it is computed of parts of a sum; of a number of rows, such as the k of a `top_k`, that says nothing."""
     rows = any(_is_split(relations) for relations, _, _ in scene.inputs)
     return any(
@@ -408,24 +340,33 @@ def _of_parts(scene: _Scene) -> bool:
     )
 
 
-def _own_extreme(scene: _Scene) -> str | None:
+def _own_extreme(scene: Scene) -> str | None:
     if not is_extreme(scene.relations) or _of_parts(scene) or scene.op.type in ("Const", *ARRIVED):
         return None
     which = "largest" if any(each.kind == LARGEST for each in scene.relations) else "smallest"
     return f"each replica takes the {which} of its own examples, and goes on with it as if it were that of all"
 
 
-def _own_examples(scene: _Scene) -> str | None:
+def _own_examples(scene: Scene) -> str | None:
     if scene.relations or not any(_is_split(relations) for relations, _, _ in scene.inputs):
         return None
     if scene.value is not None and scene.value.ndim and scene.parts and scene.op.type not in _CHOOSING:
         rows = sum(part.shape[0] for part in scene.parts if part.ndim)
         if rows == scene.value.shape[0] and all(part.shape[1:] == scene.value.shape[1:] for part in scene.parts):
-            return None  # each has what is computed of its own examples
+            # Else each has what is computed of its own examples.
+            return _OWN_ORDER if any(_reorders(scene, *each) for each in scene.inputs) else None
     return "it is computed over each replica's own examples, where the reference has all of them"
 
 
-def _apart(scene: _Scene) -> str | None:
+def _reorders(
+    scene: Scene, relations: frozenset[Relation], value: np.ndarray[Any, Any], parts: list[np.ndarray[Any, Any]]
+) -> bool:
+    """Whether it gives the rows of an operand in another order, in the run as on one device."""
+    pairs = zip((scene.value, *scene.parts), (value, *parts), strict=False)
+    return _is_split(relations) and all(one is not None and are_same_rows(one, other) for one, other in pairs)
+
+
+def _apart(scene: Scene) -> str | None:
     """Equal operands, unlike results: replicas have a state of their own."""
     import numpy as np
 
@@ -442,7 +383,7 @@ def _is_split(relations: frozenset[Relation]) -> bool:
     return any(relation.kind == SPLIT for relation in relations)
 
 
-def _unrelated(scene: _Scene) -> str:
+def _unrelated(scene: Scene) -> str:
     if scene.op.type in ("Const", *ARRIVED):
         return "what comes from the program here is not what one device is given"
     what = "what it gives is in no relation to the reference's value"
@@ -452,7 +393,7 @@ def _unrelated(scene: _Scene) -> str:
     return f"{what}, although {seen} it is computed from is"
 
 
-def _scaled(scene: _Scene) -> str:
+def _scaled(scene: Scene) -> str:
     best = min(scene.relations, key=lambda each: (abs(each.power), each.kind != PARTIAL), default=None)
     if best is None:
         return "what it gives is another multiple of the reference's value"
@@ -464,7 +405,7 @@ def _scaled(scene: _Scene) -> str:
     return f"{who} {times} the reference's value{where}"
 
 
-def _measured(scene: _Scene, relation: Relation) -> float | None:
+def _measured(scene: Scene, relation: Relation) -> float | None:
     """The factor that the values themselves have; None where they are not kept, or vanish."""
     import numpy as np
 
@@ -476,7 +417,7 @@ def _measured(scene: _Scene, relation: Relation) -> float | None:
     return float(np.sum(truth * found)) / size if 0 < size < np.inf else None
 
 
-_PROOFS: tuple[tuple[MistakeKind | None, Callable[[_Scene], str | None]], ...] = (
+_PROOFS: tuple[tuple[MistakeKind | None, Callable[[Scene], str | None]], ...] = (
     (TWICE, _aggregated_twice),
     (SHARED, _shared),
     (UPDATE, _updated_apart),

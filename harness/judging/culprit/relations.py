@@ -86,6 +86,14 @@ def holding(
     return frozenset(found)
 
 
+def are_same_rows(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any]) -> bool:
+    """Whether two arrays have the same rows, in whatever order."""
+    if one.shape != other.shape or not one.ndim:
+        return False
+    first, second = (sorted(row.tobytes() for row in each) for each in (one, other))
+    return first == second
+
+
 def _of_equal_shape(
     truth: np.ndarray[Any, Any], parts: list[np.ndarray[Any, Any]], allowed: np.ndarray[Any, Any] | float, kind: str
 ) -> set[Relation]:

@@ -15,9 +15,10 @@ from harness.judging.culprit.client_step import ARRIVED, assigns
 from harness.judging.culprit.kinds import LOSS, REPORT, UNLIKE, MistakeKind
 from harness.judging.culprit.later_division import used_undivided
 from harness.judging.culprit.protocol import Culprit
-from harness.judging.culprit.reasons import Reduction, reason
+from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
 from harness.judging.culprit.repeated_rows import of_rows
+from harness.judging.culprit.scene import Reduction
 from harness.judging.culprit.walk import WrongOperation, is_extreme
 from simulator.agent.places import place, source_at
 
