@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from harness.evidence.trace import ArgumentSeen, Array
+from harness.recording.layouts import is_laid_out
 from harness.recording.watch.places import Places
 from harness.recording.witness._step_events import Event
 
@@ -69,11 +70,11 @@ def _as_number(value: Any) -> Any:
     import numpy as np
     import tensorflow as tf
 
-    if isinstance(value, (bool, int, float, np.number)):
-        return np.asarray(value)
-    if isinstance(value, np.ndarray):
-        return value if value.size <= _ELEMENTS_MAX and value.dtype.kind in "biuf" else None
-    if not isinstance(value, tf.Tensor) or tf.is_symbolic_tensor(value):
+    if isinstance(value, tf.Tensor):
+        is_number = value.dtype.is_floating or value.dtype.is_integer or value.dtype.is_bool
+        few = not tf.is_symbolic_tensor(value) and (value.shape.num_elements() or 0) <= _ELEMENTS_MAX
+        return value.numpy() if is_number and few and not is_laid_out(value) else None
+    if not isinstance(value, (bool, int, float, np.number, np.ndarray)):
         return None
-    few = (value.shape.num_elements() or 0) <= _ELEMENTS_MAX
-    return value.numpy() if few and (value.dtype.is_floating or value.dtype.is_integer or value.dtype.is_bool) else None
+    array = np.asarray(value)
+    return array if array.size <= _ELEMENTS_MAX and array.dtype.kind in "biuf" else None
