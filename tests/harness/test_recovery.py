@@ -52,6 +52,9 @@ def test_a_task_that_nobody_started_again_has_not_recovered() -> None:
     script.add(3.0, "restart", task="worker:1", incarnation=1, reason="restart of kill-1", at=3.0)
     expected = "not recovered: worker:1 was started again, and made no step after kill-1"
     assert _text(script, KILL) == expected
+    script.exit(4.0, "worker:1", incarnation=1)
+    expected = "nothing to recover: worker:1 was started again, made no step and ended well after kill-1"
+    assert _text(script, KILL) == expected
 
 
 def test_a_task_that_ends_well_within_its_grace_has_nothing_to_recover() -> None:

@@ -24,7 +24,8 @@ class Recovery(msgspec.Struct, frozen=True):
         steps: that the job has made since then.
         lost: steps of the job that were made and not gone on from, over all restarts; None where that is not known.
         meanwhile: that were made while a fault was in force that has ended nobody.
-        ended_well: whether the task got to its end in the time that a fault left it, and so did not have to come back.
+        ended_well: whether the task got to its end without a further step: in the time that a fault left it, or when it
+            was started again with nothing left to do.
     """
 
     task: str | None
@@ -40,7 +41,8 @@ class Recovery(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """It as a sentence."""
         if self.ended_well:
-            return f"nothing to recover: {self.task} ended well after {self.after}"
+            again = "was started again, made no step and ended well" if self.restarts else "ended well"
+            return f"nothing to recover: {self.task} {again} after {self.after or 'its end'}"
         if self.seconds is None:
             again = "was started again, and made no step" if self.restarts else "did not come back"
             return f"not recovered: {self.task} {again} after {self.after or 'its end'}"
@@ -83,7 +85,7 @@ def recovery_of(timeline: Timeline) -> Recovery | None:
     first = next((life for life in ended if life.begin >= _last_start(ended)), ended[-1])
     fault = _fault_of(first, timeline)
     began = fault.struck if fault is not None and fault.struck is not None else _when(first, timeline)
-    back = _back(first, timeline)
+    back, last = _back(first, timeline), timeline.lives_of(first.task)[-1]
     return Recovery(
         first.task,
         None if fault is None else fault.id,
@@ -91,7 +93,7 @@ def recovery_of(timeline: Timeline) -> Recovery | None:
         None if back is None else max(0.0, back - began),
         0 if back is None else _steps_from(back, timeline.lives),
         _steps_lost(timeline),
-        ended_well=back is None and first.exit == 0 and not any(life.incarnation for life in timeline.lives),
+        ended_well=back is None and last.exit == 0 and (last is first or not last.asked),
     )
 
 
