@@ -123,3 +123,15 @@ def test_each_replica_counts_the_rows_of_its_sparse_examples_from_zero(second: l
     """Their indices are those of the batch, but for where the replica's rows begin."""
     whole = np.asarray([[0, 1], [1, 4], [2, 3], [2, 5], [3, 2]])
     assert other_examples([([whole[:2], np.asarray(second)], whole)]) is is_other
+
+
+@pytest.mark.parametrize(("wrong", "held"), [(None, True), ((0, 2), False), ((4, 1), False)])
+def test_rows_that_each_replica_pads_are_split(wrong: tuple[int, int] | None, held: bool) -> None:
+    """As far as they go: one device pads all of them to the longest."""
+    value = np.arange(1.0, 21.0, dtype=np.float32).reshape(5, 4)
+    given_rows = value.copy()
+    if wrong is not None:
+        given_rows[wrong] += 1
+    parts = [given_rows[:3, :3], given_rows[3:]]
+    assert (Relation(SPLIT) in holding(value, parts, np.full(value.shape, _TOLERANCE))) is held
+    assert not holding(value, [parts[0], parts[1][:1]], np.full(value.shape, _TOLERANCE))

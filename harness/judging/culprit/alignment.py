@@ -16,7 +16,7 @@ from harness.evidence.watch_request import WatchRequest
 from harness.evidence.watched_step import BATCHES, OUTER, PYTHON, REPLICA, UPDATE, Op, WatchedStep, WatchedVariable
 from harness.judging.culprit.client_step import ClientStep, matched
 from harness.judging.culprit.example_order import Entering, order_of
-from harness.judging.culprit.relations import REPLICATED, ExampleOrder, Relation, holding
+from harness.judging.culprit.relations import REPLICATED, ExampleOrder, Relation, are_padded, holding
 
 if TYPE_CHECKING:
     import numpy as np
@@ -217,11 +217,24 @@ class Alignment:
             allowed = self.allowed(truth, turn)
             here = holding(value, [each[turn] for each in parts], allowed, self.order)
             found = here if found is None else found & here
+        if not found and self._are_flattened(expected[0], [each[0] for each in parts]):
+            return None
         # What was made once and is given to all copies of a variable has no parts.
         if found and len(tensors) > 1 and len(set(tensors)) == 1:
             return _of_one(found)
         is_outer = len(tensors) == 1 and self._is_made_in(OUTER, *tensors[0])
         return self._multiples(truth, expected, parts) if is_outer and not found else found
+
+    def _are_flattened(self, truth: np.ndarray[Any, Any], parts: list[np.ndarray[Any, Any]]) -> bool:
+        """Whether these may be padded rows as one list, of which nobody knows where each row ends."""
+        if not self._pads or not truth.ndim or all(part.shape == truth.shape for part in parts):
+            return False
+        return sum(len(part) for part in parts if part.ndim) != len(truth)
+
+    @cached_property
+    def _pads(self) -> bool:
+        """Whether each replica is given a batch that it pads by itself."""
+        return any(are_padded(value, parts) for parts, value in self.entering)
 
     def _is_made_in(self, zone: str, client: int, tensor: int) -> bool:
         op = self.sides[client].producer(tensor)

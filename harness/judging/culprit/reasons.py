@@ -26,7 +26,7 @@ from harness.judging.culprit.kinds import (
     WHOLE,
     MistakeKind,
 )
-from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation, are_same_rows
+from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SPLIT, Relation, are_padded, are_same_rows
 from harness.judging.culprit.scene import Reduction, Scene, scene_of
 from harness.judging.culprit.walk import BRANCHES, CALLS, Mode, Walk, WrongOperation, is_extreme
 
@@ -366,6 +366,14 @@ def _reorders(
     return _is_split(relations) and all(one is not None and are_same_rows(one, other) for one, other in pairs)
 
 
+def _padded(scene: Scene) -> str | None:
+    """What depends on how long the rows of a batch are, of which each replica pads its own."""
+    padded = any(are_padded(value, parts) and _is_split(relations) for relations, value, parts in scene.inputs)
+    if scene.relations or not padded:
+        return None
+    return "each replica pads its batch to the longest of its own examples, and this depends on how long that is"
+
+
 def _apart(scene: Scene) -> str | None:
     """Equal operands, unlike results: replicas have a state of their own."""
     import numpy as np
@@ -427,6 +435,7 @@ _PROOFS: tuple[tuple[MistakeKind | None, Callable[[Scene], str | None]], ...] = 
     (NUMBER, _other_number),
     (BRANCH, _branched),
     (None, _random),
+    (None, _padded),
     (EXAMPLES, _own_deviation),
     (MEAN, _own_mean),
     (WHOLE, _counted_by_each),

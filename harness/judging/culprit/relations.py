@@ -133,6 +133,8 @@ def _of_rows(
     rank = truth.ndim
     if any(part.ndim != rank for part in parts):
         return found
+    if are_padded(truth, parts) and _are_cropped(truth, parts, allowed):
+        return {Relation(SPLIT)}
     for axis in range(rank):
         others = [part.shape[:axis] + part.shape[axis + 1 :] for part in parts]
         if any(other != truth.shape[:axis] + truth.shape[axis + 1 :] for other in others):
@@ -149,6 +151,30 @@ def _of_rows(
             if powers:
                 break
     return found
+
+
+def are_padded(truth: np.ndarray[Any, Any], parts: Sequence[np.ndarray[Any, Any]]) -> bool:
+    """Whether these may be rows of a batch that is padded to the longest, of which each replica pads its own."""
+    if truth.ndim < 2 or any(part.ndim != truth.ndim for part in parts):
+        return False
+    shapes = [part.shape[1:] for part in parts]
+    longest = tuple(map(max, zip(*shapes, strict=True)))
+    return len({*shapes}) > 1 and longest == truth.shape[1:] and sum(map(len, parts)) == len(truth)
+
+
+def _are_cropped(
+    truth: np.ndarray[Any, Any], parts: list[np.ndarray[Any, Any]], allowed: np.ndarray[Any, Any] | float
+) -> bool:
+    """Whether padded rows are the reference's, as far as they go."""
+    import numpy as np
+
+    begin, bound = 0, np.broadcast_to(allowed, truth.shape)
+    for part in parts:
+        rows = (slice(begin, begin + len(part)), *map(slice, part.shape[1:]))
+        if not _near(part, truth[rows], bound[rows]):
+            return False
+        begin += len(part)
+    return True
 
 
 def _joined(parts: list[np.ndarray[Any, Any]], axis: int, order: ExampleOrder | None) -> Iterator[np.ndarray[Any, Any]]:
