@@ -238,8 +238,8 @@ def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Conditi
     """What calls give back to the program that is not what one device gives, such as a loss that it prints.
 
     A step that gives what a metric keeps gives another number once one device has not seen all before it. What
-    the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean. After a
-    step that is wrong no evaluation by Keras is what it should be.
+    the program reports as its loss is judged as that. What replicas that stand for wholes give back is a mean. What a
+    wrong step gives back follows from that, and after it no evaluation by Keras is what it should be.
     """
     if case.interruption is not None or case.where or case.wholes:  # a part has only some of the reference's calls
         return
@@ -250,7 +250,8 @@ def _given_back(case: Case, judgements: Sequence[Judgement]) -> Iterator[Conditi
     for of_steps, given in ((each, given) for each in (True, False) for given in given_numbers(case, steps=each)):
         if of_steps and all(one.observed.array.tobytes() in losses for one in given.numbers):
             continue
-        numbers = [one for one in given.numbers if given.name != EVALUATE or one.step < wrong]
+        follows = of_steps or given.name == EVALUATE
+        numbers = [one for one in given.numbers if not follows or one.step < wrong]
         every = [one.compared() for one in (numbers if given.name == EVALUATE else _in_turn(numbers))]
         if not every:
             continue

@@ -93,6 +93,15 @@ def test_what_calls_give_back_otherwise_is_a_condition(
     assert conditions_of(replace(case, where="in part 1 of 2"), [])[1] == ()
 
 
+@pytest.mark.parametrize(("wrong", "told"), [(1, False), (2, False), (3, True)])
+def test_what_a_wrong_step_gives_back_follows_from_it(wrong: int, told: bool) -> None:
+    """So does what later ones give back."""
+    case = _case(_client(0.5, 2.0, replicas=2, trains=True), reference=_client(0.5, 1.0, trains=True))
+    finding = Finding("variables_match_reference", "off", step=wrong)
+    _, found = conditions_of(case, [Judgement(finding.law, "broken", findings=(finding,))])
+    assert bool(found) is told
+
+
 @pytest.mark.parametrize(("after", "told"), [(2, True), (3, False)])
 def test_what_a_metric_keeps_is_not_known_behind_a_step_that_is_left_out(after: int, told: bool) -> None:
     """One device has not seen all of it then."""
