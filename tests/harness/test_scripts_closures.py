@@ -346,6 +346,8 @@ _AS_PEOPLE_WRITE_THEM = (
     "killed_twice",
     "ps_loop",
     "ps_loop:not_joined_before_it_saves",
+    "ps_loop:divided_by_the_workers",
+    "ps_loop:multiplied_by_the_workers",
     "ps_fit",
     "ps_resume",
     "ps_killed_worker",

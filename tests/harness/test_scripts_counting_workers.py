@@ -246,3 +246,32 @@ def test_a_part_of_the_examples_for_each_worker(batch: str, overlap: bool, outco
     script = script.replace("x[index * n : (index + 1) * n]", "x[index * 12 : index * 12 + n]") if overlap else script
     verdict = verified(script, "multi_worker-2", explain=False, prove=False)
     assert verdict.outcome == outcome, str(verdict)
+
+
+def _workers_in_closures(servers: int) -> list[tuple[float, str]]:
+    """In a task: what the number of two workers is where a replica divides by it, or multiplies."""
+    import tensorflow as tf
+
+    from harness.recording.scripts.counts import ReplicaCount
+    from harness.recording.scripts.stand_ins import StandIns
+
+    stand_ins = StandIns(Script(__file__, (), "/", ps=servers))
+    workers = ReplicaCount(2, stand_ins, WORKERS)
+    found: list[tuple[float, str]] = []
+
+    def replica() -> None:
+        for used in (tf.constant(4.0) / float(workers), tf.constant(4.0) * tf.cast(workers, tf.float32)):
+            found.append((float(used), stand_ins.found[-1].trust))
+
+    tf.distribute.MirroredStrategy(["CPU:0"]).run(replica)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("servers", "found"),
+    [(1, [(2.0, "sure"), (8.0, "sure")]), (0, [(4.0, "assumed"), (4.0, "assumed")])],
+)
+def test_a_coordinators_workers_are_as_many_in_its_closures(servers: int, found: list[tuple[float, str]]) -> None:
+    """Each worker takes its turn in the reference, too, and nobody adds up what they have; elsewhere one has it all."""
+    with Cluster(Topology(), timeout=60) as cluster:
+        assert cluster.run(_workers_in_closures, servers)["local:0"].value == found

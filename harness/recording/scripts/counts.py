@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import Any
 
-from harness.evidence.stand_ins import COUNT, DIVIDES, DIVIDES_WHOLE
+from harness.evidence.stand_ins import COUNT, DIVIDES, DIVIDES_WHOLE, WORKERS
 from harness.recording.patches import patched
 from harness.recording.scripts.stand_ins import StandIns
 
@@ -35,6 +35,8 @@ class ReplicaCount:
         self._replicas = replicas
         self._stand_ins = stand_ins
         self._name = name
+        # A coordinator's workers take turns at its closures, in the reference too: nobody adds up what they have.
+        self._takes_turns = name == WORKERS and bool(stand_ins.script.ps)
 
     def taken(self, how: str, count: int, trust: str = "sure") -> int:
         """The number for a use, which is listed; what the user assumes at its line is certain."""
@@ -42,6 +44,8 @@ class ReplicaCount:
         assumed = self._stand_ins.assumed(where)
         if assumed is not None:
             count, trust = assumed, "sure"
+        elif count == 1 and self._takes_turns:
+            count, trust = self._replicas, "sure"
         self._stand_ins.note(f"{self._name} {how}", count, trust, where)
         return count
 
