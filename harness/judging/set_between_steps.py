@@ -27,7 +27,9 @@ def set_between_steps(verdict: Verdict, run: RunTrace, *, resumed: bool = False)
     if first.observable == "start":
         lines = _lines(run, first, 0 if resumed else first.step - 1)[0]
         return _told(lines, f"variable {first.variable!r} is given a wrong value here", _OF_ONE, first.step)
-    if resumed or first.law != "replicas_agree" or first.observable != "variables":
+    at = "replicas_agree", "variables", first.step, first.variable
+    apart = any((each.law, each.observable, each.step, each.variable) == at for each in verdict.findings)
+    if resumed or not apart:  # else what the step makes of it may be wrong
         return None
     of_each = _lines(run, first, first.step)
     each_sets = verdict.explanation is not None and verdict.explanation.rule == SET_BY_EACH

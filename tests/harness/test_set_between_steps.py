@@ -18,7 +18,10 @@ _EACH = Explanation(SET_BY_EACH, "")
 
 
 def _line(
-    observable: str, *assigned: tuple[Assignment, ...], rule: Explanation | None = None, law: str = "replicas_agree"
+    observable: str,
+    *assigned: tuple[Assignment, ...],
+    rule: Explanation | None = None,
+    laws: tuple[str, ...] = ("replicas_agree",),
 ) -> str | None:
     """The line of what is wrong with `rate` at step 6, of workers that have assigned such between steps."""
     clients = [
@@ -28,8 +31,9 @@ def _line(
         )
         for number, each in enumerate(assigned)
     ]
-    finding = Finding(law, "it differs", step=6, observable=observable, variable="rate")
-    verdict = Verdict("train.py", "multi_worker-2", (Judgement(law, "broken", findings=(finding,)),), explanation=rule)
+    findings = (Finding(law, "it differs", step=6, observable=observable, variable="rate") for law in laws)
+    broken = tuple(Judgement(each.law, "broken", findings=(each,)) for each in findings)
+    verdict = Verdict("train.py", "multi_worker-2", broken, explanation=rule)
     found = set_between_steps(verdict, RunTrace(tuple(clients)))
     return None if found is None else found.where
 
@@ -56,13 +60,15 @@ def test_what_one_worker_assigns_has_its_line(
 ) -> None:
     """Unless what all assign may be right, and the step wrong before it."""
     assert _line("variables", *assigned, rule=rule) == line
-    assert _line("variables", *assigned, rule=rule, law="variables_match_reference") is None
+    of_one_device = "variables_match_reference"
+    assert _line("variables", *assigned, rule=rule, laws=(of_one_device, "replicas_agree")) == line
+    assert _line("variables", *assigned, rule=rule, laws=(of_one_device,)) is None
 
 
 @pytest.mark.parametrize(("after", "line"), [(5, "train.py:9"), (6, None)])
 def test_what_a_step_begins_with_was_assigned_before_it(after: int, line: str | None) -> None:
     """Not after it, where an assignment is too late for that."""
-    assert _line("start", _at(9, after, after), law="begins_alike") == line
+    assert _line("start", _at(9, after, after), laws=("begins_alike",)) == line
 
 
 _NAMED = """
