@@ -10,13 +10,16 @@ from collections.abc import Mapping, Sequence
 from harness.attempts import JudgedAttempt
 from harness.evidence.reference import Reference
 from harness.evidence.stand_ins import WORKERS, StandIn
+from harness.judging.assumptions import ByOne
 from harness.judging.laws.begins_alike import LAW as BEGINS
+from harness.judging.laws.rows_whole import LAW as OF_ROWS
+from harness.judging.laws.steps_match_reference import LAW as OF_STEPS
 from harness.judging.laws.variables_match_reference import LAW as OF_VARIABLES
 from harness.judging.native_scale import SCALED, times_of
 from harness.judging.verdict import Verdict
 from simulator import LockstepError, RunFailed
 
-_COMPUTED = (BEGINS.id, OF_VARIABLES.id)
+_COMPUTED = {BEGINS.id, OF_VARIABLES.id}
 _LINES_MAX = 2
 """Of so many lines all that the number of replicas may mean to them is tried."""
 
@@ -38,17 +41,21 @@ def differs_whatever(attempt: JudgedAttempt, lines: Sequence[StandIn]) -> bool:
     return True
 
 
-def differs_by_one(attempt: JudgedAttempt, lines: Sequence[StandIn]) -> bool:
-    """Whether one device computes something else where the number at these lines is its own, which is 1.
+def differs_by_one(attempt: JudgedAttempt, lines: Sequence[StandIn]) -> ByOne:
+    """What one device does otherwise where the number at these lines is its own, which is 1.
 
     Not whether it is given its examples in other batches: it has those of the run.
     """
     if attempt.changes is not None:
-        return False
+        return ""
     with contextlib.suppress(LockstepError):  # then nothing is known
         verdict, _ = _told(attempt, {each.where: 1 for each in lines})
-        return any(law.law in _COMPUTED and law.status == "broken" for law in verdict.judgements)
-    return False
+        broken = {law.law for law in verdict.judgements if law.status == "broken"}
+        if broken & _COMPUTED:
+            return "computes"
+        # In other batches each step would have another number of examples.
+        return "ends" if OF_STEPS.id in broken and OF_ROWS.id not in broken else ""
+    return ""
 
 
 def _told(attempt: JudgedAttempt, meant: Mapping[str, int]) -> tuple[Verdict, Reference]:

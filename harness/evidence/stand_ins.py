@@ -15,12 +15,14 @@ class StandIn(msgspec.Struct, frozen=True):
         trust: `sure`; `meant`, where one device may have another number, such as a rate; `size`, where it is one
             unless something differs; `assumed`, where a run that differs may be right nevertheless; or `unknown`, where
             nothing that is found says anything.
+        product: what comes of a whole number that it multiplies, such as a batch; 0 of other uses.
     """
 
     what: str
     where: str
     taken: str
     trust: str = "sure"
+    product: int = 0
 
 
 COUNT = "num_replicas_in_sync"

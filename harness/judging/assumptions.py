@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
+from typing import Literal
 
 from harness.evidence.parts import Parts
 from harness.evidence.stand_ins import BY_HAND, COUNT, DIVIDES_WHOLE, ENDLESS, WORKERS, StandIn
@@ -59,6 +60,9 @@ _OWN_PARTS = (
     "number: whether these parts are all of them, each once, cannot be known. Leave sharding to "
     f"strategy.experimental_distribute_dataset or to an InputContext, {_RECORD}"
 )
+ByOne = Literal["", "computes", "ends"]
+"""What one device does otherwise: nothing, other numbers, or it ends after another number of steps."""
+
 _EXAMPLES = "examples_match_reference"
 _COUNTS = (COUNT, WORKERS)
 _NUMBER = re.compile(r"-?[\d.]+(e[+-]?\d+)?")
@@ -76,7 +80,7 @@ def with_assumptions(
     alone: Callable[[], SingleWorkerScript] = SingleWorkerScript,
     natively: Callable[[], NativeRun] = NativeRun,
     whatever: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
-    by_one: Callable[[Sequence[StandIn]], bool] = lambda lines: False,
+    by_one: Callable[[Sequence[StandIn]], ByOne] = lambda lines: "",
     divided: Callable[[], Sequence[str]] = lambda: (),
     by_one_worker: Callable[[], bool] = lambda: False,
 ) -> Verdict:
@@ -95,7 +99,7 @@ def with_assumptions(
         divided: tells at which lines the script divides by a number that it has a name for, and that is the number of
             replicas.
         whatever: tells whether a run differs from one replica whatever the number of replicas means at these lines.
-        by_one: tells whether one device computes something else with 1 at these lines.
+        by_one: tells what one device does otherwise with 1 at these lines.
         by_one_worker: tells whether a script with a coordinator computes the same with a single worker.
     """
     again = parts is not None and in_parts(parts)
@@ -107,7 +111,7 @@ def with_assumptions(
     if has_servers(run.header.strategy):
         verdict = dataclasses.replace(verdict, notes=(*notes, SERVERS))
         verdict = _of_closures(verdict, run, reference, alone, parts if again else None, returned, updates)
-        return _with_count(verdict, [each for each in told if _is_repeated(each)], by_one_worker)
+        return _with_count(verdict, [each for each in told if _is_repeated(each)], False, by_one_worker)
     verdict = dataclasses.replace(verdict, notes=tuple(notes))
     if verdict.outcome == "inconsistent" and (found := _otherwise(verdict, told, natively)) is not None:
         return found
@@ -123,7 +127,7 @@ def with_assumptions(
     reasons = _reasons_of(verdict, run, reference, parts if again else None)
     if (why := next(chain.from_iterable(reasons), None)) is not None:
         return without_judgement(verdict, why)
-    return _with_count(verdict, _meant(verdict, told, by_one), lambda: natively().verdict is not None)
+    return _with_count(verdict, *_meant(verdict, told, run, by_one), lambda: natively().verdict is not None)
 
 
 def _otherwise(verdict: Verdict, told: Sequence[StandIn], natively: Callable[[], NativeRun]) -> Verdict | None:
@@ -157,24 +161,30 @@ def _of_named_count(
     )
 
 
-def _meant(verdict: Verdict, told: Sequence[StandIn], by_one: Callable[[Sequence[StandIn]], bool]) -> Sequence[StandIn]:
-    """Where one device may have another number, as for a rate."""
+def _meant(
+    verdict: Verdict, told: Sequence[StandIn], run: RunTrace, by_one: Callable[[Sequence[StandIn]], ByOne]
+) -> tuple[Sequence[StandIn], bool]:
+    """Where one device may have another number, as for a rate; and whether it ends elsewhere, after the run's steps."""
     many = [each for each in told if each.taken != "1"]
     meant = [each for each in many if each.trust in ("meant", "unknown")]
     # A batch that is divided so is the run's whatever one device has; a number of steps is not.
     whole = [each for each in many if each.what.endswith(DIVIDES_WHOLE)]
-    return [*meant, *whole] if whole and verdict.outcome == "consistent" and by_one(whole) else meant
+    # So is a product that the batches are made of; one that none of them has may be what steps are counted by.
+    whole += [each for each in many if each.product and not any(batch % each.product == 0 for batch in _batches(run))]
+    found = by_one(whole) if whole and verdict.outcome == "consistent" else ""
+    return [*meant, *whole] if found else meant, found == "ends"
 
 
-def _with_count(verdict: Verdict, meant: Sequence[StandIn], natively: Callable[[], bool]) -> Verdict:
+def _with_count(verdict: Verdict, meant: Sequence[StandIn], ends: bool, natively: Callable[[], bool]) -> Verdict:
     """The verdict, given that a number of replicas is meant, where one device computes something else with its own.
 
     Args:
         verdict: on the script.
         meant: where one device may have another number, as for a rate.
+        ends: whether it ends elsewhere by that, after the run's steps.
         natively: tells whether the script computes the same as it is on one device.
     """
-    if verdict.outcome != "consistent" or not meant or natively():
+    if verdict.outcome != "consistent" or not meant or (not ends and natively()):
         return verdict
     condition = Condition(
         COUNTED,
@@ -463,6 +473,15 @@ def _at_lines(told: Sequence[StandIn]) -> dict[str, dict[str, None]]:
         }
         for (where, _), whats in asked.items()
     }
+
+
+def _batches(run: RunTrace) -> set[int]:
+    """How many examples the steps of a run have, all its clients together."""
+    found: Counter[int] = Counter()
+    for client in run.clients:
+        for seen in client.seen:
+            found[seen.index] += sum(1 for _ in rows_of(seen))
+    return {*found.values()} - {0}
 
 
 def _same_examples(run: RunTrace, reference: RunTrace) -> bool:

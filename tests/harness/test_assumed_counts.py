@@ -53,3 +53,23 @@ def test_a_whole_number_that_is_divided_is_a_condition_where_it_is_no_batch(
     verdict = verified(script, "mirrored-2", "1", explain=False, prove=False)
     assert verdict.outcome == "consistent", str(verdict)
     assert (COUNTED in {each.code for each in verdict.conditions}) is counted
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("steps", "counted"),
+    [
+        ("24 // (8 * strategy.num_replicas_in_sync)", True),  # of batches that nobody has
+        ("24 // 8 // strategy.num_replicas_in_sync", True),
+        ("24 // (4 * strategy.num_replicas_in_sync)", False),  # of the run's
+    ],
+)
+def test_a_number_of_steps_is_a_condition_where_one_device_takes_more(
+    steps: str, counted: bool, verified: Verified
+) -> None:
+    """Each step that the run takes is right, and it ends before one device does."""
+    script = LOOP.replace("BATCH = 4 * strategy.num_replicas_in_sync", f"BATCH, STEPS = 8, {steps}")
+    script = script.replace("distribute_dataset(dataset)", "distribute_dataset(dataset.take(STEPS))")
+    verdict = verified(script, "mirrored-2", "2", explain=False, prove=False)
+    assert verdict.outcome == "consistent", str(verdict)
+    assert (COUNTED in {each.code for each in verdict.conditions}) is counted

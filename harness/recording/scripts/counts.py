@@ -38,7 +38,7 @@ class ReplicaCount:
         # A coordinator's workers take turns at its closures, in the reference too: nobody adds up what they have.
         self._takes_turns = name == WORKERS and bool(stand_ins.script.ps)
 
-    def taken(self, how: str, count: int, trust: str = "sure") -> int:
+    def taken(self, how: str, count: int, trust: str = "sure", multiplied: int = 0) -> int:
         """The number for a use, which is listed; what the user assumes at its line is certain."""
         where = self._stand_ins.line()
         assumed = self._stand_ins.assumed(where)
@@ -46,7 +46,7 @@ class ReplicaCount:
             count, trust = assumed, "sure"
         elif count == 1 and self._takes_turns:
             count, trust = self._replicas, "sure"
-        self._stand_ins.note(f"{self._name} {how}", count, trust, where)
+        self._stand_ins.note(f"{self._name} {how}", count, trust, where, multiplied * count)
         return count
 
     @property
@@ -135,7 +135,7 @@ class ReplicaCount:
         if isinstance(other, float) and other == 1.0:
             return other * self._plainly("by 1.0 *")
         if isinstance(other, int):  # such as the batch; a replica may divide by it what was added up already
-            return other * self.taken("multiplies", self._replicas, "size" if self._inside else "sure")
+            return other * self.taken("multiplies", self._replicas, "size" if self._inside else "sure", other)
         if isinstance(other, float) and not self._inside:
             return other * self.taken("multiplies", self._replicas, "meant")
         return other * self.taken("multiplies", self._replicas, "unknown")

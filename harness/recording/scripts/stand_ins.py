@@ -49,9 +49,9 @@ class StandIns:
         """Each once, in the order in which they came."""
         return tuple(self._found)
 
-    def note(self, what: str, taken: object, trust: str = "sure", where: str | None = None) -> None:
+    def note(self, what: str, taken: object, trust: str = "sure", where: str | None = None, product: int = 0) -> None:
         """Something was answered."""
-        self._found[StandIn(what, where or self.line(), str(taken), trust)] = None
+        self._found[StandIn(what, where or self.line(), str(taken), trust, product)] = None
 
     def cannot(self, text: str) -> CannotStandIn:
         """The exception for something that cannot be answered here."""
