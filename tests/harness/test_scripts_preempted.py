@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from simulator import FaultPlan
@@ -44,8 +46,8 @@ for batch in strategy.experimental_distribute_dataset(data):
 def test_a_script_that_is_preempted_goes_on_where_it_was(rule: str, verified: Verified) -> None:
     """On one device the handler has nobody to ask; its count of steps is none of the script's variables."""
     script = _SCRIPT.replace(".skip(handler.total_run_calls)", "") if rule else _SCRIPT
-    fault = Preempt(task="worker:1", step=4, grace="20s", restart="1s")
-    verdict = verified(script, "multi_worker-2", faults=FaultPlan(faults=[fault]), restarts=2, explain=bool(rule))
+    fault: Any = Preempt(task="worker:1", step=4, grace="20s", restart="1s")
+    verdict = verified(script, "multi_worker-2", faults=FaultPlan(faults=(fault,)), restarts=2, explain=bool(rule))
     assert verdict.outcome == ("inconsistent" if rule else "consistent"), str(verdict)
     if rule:
         assert present(verdict.explanation).rule == rule
