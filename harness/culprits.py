@@ -137,7 +137,7 @@ def without_watching(verdict: Verdict, directory: Path, reference: Reference) ->
     why, first, run = verdict.explanation, verdict.first_divergence, parts.last
     if why is not None and why.rule == BATCH_LOGS:
         return verdict.seen(Looked(None, "no line of the program makes what tf_keras logs", 0.0))
-    if (line := _known_line(verdict, run, interrupted=bool(parts.earlier))) is not None:
+    if (line := _known_line(verdict, run, reference.trace, interrupted=bool(parts.earlier))) is not None:
         return verdict.seen(Looked(line, None, 0.0))
     begun = parts.earlier[0].trace if parts.earlier else None
     if why is None and (call := given_otherwise(verdict, run, reference.trace, begun)) is not None:
@@ -158,7 +158,7 @@ def without_watching(verdict: Verdict, directory: Path, reference: Reference) ->
     return verdict.seen(Looked(culprit, why_not, 0.0))
 
 
-def _known_line(verdict: Verdict, run: RunTrace, *, interrupted: bool) -> Culprit | None:
+def _known_line(verdict: Verdict, run: RunTrace, reference: RunTrace, *, interrupted: bool) -> Culprit | None:
     """The line that the run's own notes tell, without its pipelines."""
     why, first = verdict.explanation, verdict.first_divergence
     if why is not None and why.rule == COPIES_PACKED:
@@ -171,7 +171,7 @@ def _known_line(verdict: Verdict, run: RunTrace, *, interrupted: bool) -> Culpri
         return next(filter(None, map(closure_culprit, unjoined)), None)
     if why is not None and why.rule == NOT_AGGREGATED:
         return _updating(first, run)
-    line = set_between_steps(verdict, run, resumed=interrupted)
+    line = set_between_steps(verdict, run, reference, resumed=interrupted)
     return line_that_restores(verdict, run) if line is None and interrupted else line
 
 

@@ -12,12 +12,13 @@ from harness.judging.verdict import Verdict
 _OF_ONE = "one device does not give it that value"
 
 
-def set_between_steps(verdict: Verdict, run: RunTrace, *, resumed: bool = False) -> Culprit | None:
+def set_between_steps(verdict: Verdict, run: RunTrace, reference: RunTrace, *, resumed: bool = False) -> Culprit | None:
     """That line; None where it is not known, or where the step itself may have made the variable wrong.
 
     Args:
         verdict: of a run.
         run: what was judged, of a run in parts the last one.
+        reference: of one device.
         resumed: whether there are earlier ones. Then what this one begins with is known, and what it was given after
             it had restored.
     """
@@ -29,9 +30,11 @@ def set_between_steps(verdict: Verdict, run: RunTrace, *, resumed: bool = False)
         return _told(lines, f"variable {first.variable!r} is given a wrong value here", _OF_ONE, first.step)
     at = "replicas_agree", "variables", first.step, first.variable
     apart = any((each.law, each.observable, each.step, each.variable) == at for each in verdict.findings)
-    if resumed or not apart:  # else what the step makes of it may be wrong
+    if resumed or first.observable != "variables":
         return None
     of_each = _lines(run, first, first.step)
+    if not apart:
+        return _of_one_side(first, of_each, _lines(reference, first, first.step))
     each_sets = verdict.explanation is not None and verdict.explanation.rule == SET_BY_EACH
     giving = [number for number, lines in enumerate(of_each) if lines]
     tasks = [client.header.task for client in run.clients]
@@ -44,6 +47,16 @@ def set_between_steps(verdict: Verdict, run: RunTrace, *, resumed: bool = False)
         return None
     lines = [line for each in of_each for line in each]
     return _told(lines, said, "expected all to give it the same", first.step)
+
+
+def _of_one_side(found: Finding, ours: list[list[Assignment]], theirs: list[list[Assignment]]) -> Culprit | None:
+    """Where only the run gives it a value, or only one device does: else the step may have made it wrong."""
+    run, alone = ([line for each in lines for line in each] for lines in (ours, theirs))
+    if run and alone:
+        return None
+    where = "here, and one device does not" if run else "here on one device, and the run does not"
+    said = f"variable {found.variable!r} is given a value {where}"
+    return _told(run or alone, said, "expected both to give it the same", found.step or 1)
 
 
 def _lines(run: RunTrace, found: Finding, after: int) -> list[list[Assignment]]:

@@ -22,6 +22,7 @@ def _line(
     *assigned: tuple[Assignment, ...],
     rule: Explanation | None = None,
     laws: tuple[str, ...] = ("replicas_agree",),
+    alone: tuple[Assignment, ...] = (),
 ) -> str | None:
     """The line of what is wrong with `rate` at step 6, of workers that have assigned such between steps."""
     clients = [
@@ -34,7 +35,8 @@ def _line(
     findings = (Finding(law, "it differs", step=6, observable=observable, variable="rate") for law in laws)
     broken = tuple(Judgement(each.law, "broken", findings=(each,)) for each in findings)
     verdict = Verdict("train.py", "multi_worker-2", broken, explanation=rule)
-    found = set_between_steps(verdict, RunTrace(tuple(clients)))
+    reference = ClientTrace(Header("local:0", 0, "default", 1, 1, 1, 0, {}), counters=Counters(assigned=alone))
+    found = set_between_steps(verdict, RunTrace(tuple(clients)), RunTrace((reference,)))
     return None if found is None else found.where
 
 
@@ -62,7 +64,25 @@ def test_what_one_worker_assigns_has_its_line(
     assert _line("variables", *assigned, rule=rule) == line
     of_one_device = "variables_match_reference"
     assert _line("variables", *assigned, rule=rule, laws=(of_one_device, "replicas_agree")) == line
-    assert _line("variables", *assigned, rule=rule, laws=(of_one_device,)) is None
+    both = assigned[0] + assigned[1]
+    assert _line("variables", *assigned, rule=rule, laws=(of_one_device,), alone=both) is None
+
+
+@pytest.mark.parametrize(
+    ("run", "alone", "line"),
+    [
+        (_at(9, 6, 6), (), "train.py:9"),
+        ((), _at(9, 2, 7), "train.py:9"),  # one device alone, by what it has been given back
+        (_at(9, 6, 6), _at(9, 6, 6), None),
+        ((), _at(9, 7, 9), None),
+        ((), (), None),
+    ],
+)
+def test_what_only_one_side_assigns_has_its_line(
+    run: tuple[Assignment, ...], alone: tuple[Assignment, ...], line: str | None
+) -> None:
+    """A callback may decide by what the run has otherwise, and give a rate to one of them."""
+    assert _line("variables", run, alone=alone, laws=("variables_match_reference",)) == line
 
 
 @pytest.mark.parametrize(("after", "line"), [(5, "train.py:9"), (6, None)])
