@@ -53,7 +53,8 @@ def test_the_line_that_restores(restored: tuple[str, ...], rule: str | None, lin
 def test_what_is_assigned_after_a_restore_is_what_the_part_begins_with(after: int, line: str | None) -> None:
     """Steps of a part count from its own begin."""
     assigned = (Assignment("rate", "train.py:12", after, after),)
-    found = set_between_steps(_judged(None), _resumed(assigned=assigned), resumed=True)
+    run = _resumed(assigned=assigned)
+    found = set_between_steps(_judged(None), run, run, resumed=True)
     assert (found and found.where) == line
 
 

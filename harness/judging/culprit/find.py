@@ -163,8 +163,10 @@ def first_broken(
         return _differentiated(aligned, back, first)
     if first.node in aligned.truths:
         return first
-    earlier = computed_of_rows(aligned) or only_some(aligned, first.node)
-    return first if earlier is None else WrongOperation(earlier, first.mode)
+    if (of_rows := computed_of_rows(aligned)) is not None:
+        return WrongOperation(of_rows, first.mode, rows=True)
+    branched = only_some(aligned, first.node)
+    return first if branched is None else WrongOperation(branched, first.mode)
 
 
 def _differentiated(aligned: Alignment, back: _Back, first: WrongOperation) -> WrongOperation:

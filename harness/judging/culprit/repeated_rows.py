@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from harness.evidence.watched_step import Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.client_step import ClientStep
-from harness.judging.culprit.kinds import ROWS, MistakeKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,6 +29,11 @@ _ADDING_ROWS = {
 _TOLERANCE = 1e-4
 """As a share of the largest sum: far more than rounding makes of it."""
 
+SAYS = (
+    "each replica has looked up the same rows; this is computed of the rows of each, and added up only then, where one "
+    "device has one row of an index"
+)
+
 
 def computed_of_rows(aligned: Alignment) -> OperationNode | None:
     """The first operation that computes something else of the rows of each replica than of their sums, or None."""
@@ -40,16 +44,6 @@ def computed_of_rows(aligned: Alignment) -> OperationNode | None:
             if number is not None:
                 return OperationNode(node.client, number)
     return None
-
-
-def of_rows(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind, str] | None:
-    """The kind and a sentence, if an operation is the one that `computed_of_rows` finds."""
-    if node != computed_of_rows(aligned):
-        return None
-    return ROWS, (
-        "each replica has looked up the same rows; this is computed of the rows of each, and added up only then, where "
-        "one device has one row of an index"
-    )
 
 
 def _first_of(side: ClientStep, ours: Op, reference: ClientStep, theirs: Op) -> int | None:

@@ -12,12 +12,12 @@ from harness.evidence.watched_step import REPLICA, SHARD, Frame, Op
 from harness.judging.culprit.alignment import Alignment, OperationNode
 from harness.judging.culprit.branch import carried_out_by
 from harness.judging.culprit.client_step import ARRIVED, assigns
-from harness.judging.culprit.kinds import LOSS, REPORT, UNLIKE, MistakeKind
+from harness.judging.culprit.kinds import LOSS, REPORT, ROWS, UNLIKE, MistakeKind
 from harness.judging.culprit.later_division import used_undivided
 from harness.judging.culprit.protocol import Culprit
 from harness.judging.culprit.reasons import reason
 from harness.judging.culprit.relations import LARGEST, PARTIAL, REPLICATED, SMALLEST, SPLIT, Relation
-from harness.judging.culprit.repeated_rows import of_rows
+from harness.judging.culprit.repeated_rows import SAYS as COMPUTED_OF_ROWS
 from harness.judging.culprit.scene import Reduction
 from harness.judging.culprit.walk import WrongOperation, is_extreme
 from simulator.agent.places import place, source_at
@@ -56,7 +56,7 @@ def told(aligned: Alignment, broken: WrongOperation) -> Culprit:
     adds = summed is not None and not averaged and not _has_one_replica(aligned)
     kind, relation = (
         _of_one_replica(aligned, broken.node)
-        or of_rows(aligned, broken.node)
+        or ((ROWS, COMPUTED_OF_ROWS) if broken.rows else None)
         or used_undivided(aligned, broken)
         or reason(aligned, broken, None if summed is None else Reduction(_at(summed), averages=averaged))
     )

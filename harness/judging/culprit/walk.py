@@ -56,6 +56,7 @@ class WrongOperation:
         term: of a gradient that is wrong in a sum, the differentiated operation whose part of it is to blame.
         division: by the number of replicas, of what the operation uses undivided.
         apart: whether that division is of another way than the operation's.
+        rows: whether it is computed of rows of a sparse gradient, before those of one index are added up.
     """
 
     node: OperationNode
@@ -64,6 +65,7 @@ class WrongOperation:
     term: OperationNode | None = None
     division: OperationNode | None = None
     apart: bool = False
+    rows: bool = False
 
 
 @dataclass(frozen=True, order=True)

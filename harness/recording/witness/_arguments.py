@@ -56,7 +56,9 @@ def _named(function: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Ite
 
     _, inner = tf_decorator.unwrap(getattr(function, "python_function", function))
     try:
-        given: dict[str, Any] = dict(inspect.signature(inner).bind(*args, **options).arguments)
+        signature = inspect.signature(inner)
+        own = [each for each in signature.parameters.values() if each.name != "self"]
+        given: dict[str, Any] = dict(signature.replace(parameters=own).bind(*args, **options).arguments)
     except (TypeError, ValueError):
         given = {f"argument {place}": each for place, each in enumerate(args, start=1)} | options
     for name, value in given.items():
