@@ -12,6 +12,7 @@ from harness.judging.culprit.kinds import GIVEN
 from harness.judging.given_otherwise import given_otherwise
 from harness.judging.laws.protocol import Finding, Judgement
 from harness.judging.verdict import Verdict
+from harness.recording.witness.calls import _given_by_run
 from tests._present import present
 from tests.harness._loop import Verified
 
@@ -77,6 +78,20 @@ def test_a_run_that_was_started_again_is_aligned_by_its_end() -> None:
     truth = RunTrace((_client([{"rate": 0.5}, {"rate": 0.5}, {"rate": 0.25}]),))
     assert given_otherwise(_verdict(2), run, truth) is None
     assert present(given_otherwise(_verdict(3), run, truth)).relation == "rate is 0.5 here, and 0.25 on one device"
+
+
+@pytest.mark.parametrize(
+    ("args", "options"),
+    [
+        ((len, ("x",), {"y": 1}), {}),
+        ((len,), {"args": ["x"], "kwargs": {"y": 1}}),
+        ((), {"fn": len, "args": ("x",), "kwargs": {"y": 1}, "options": None}),
+    ],
+)
+def test_what_a_run_gives_is_found_however_it_is_called(args: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """By place, or by name."""
+    assert _given_by_run(args, options) == (("x",), {"y": 1})
+    assert _given_by_run((len,), {}) == ((), {})
 
 
 _SCRIPT = """

@@ -110,7 +110,7 @@ def _padded(parts: Parts, own: np.ndarray[Any, Any]) -> Parts:
     return [
         np.pad(
             part,
-            [(0, 0), *((0, int(size) - own) for size, own in zip(sizes, part.shape[1:], strict=True))],
+            [(0, 0), *((0, int(size) - length) for size, length in zip(sizes, part.shape[1:], strict=True))],
             constant_values=filling,
         )
         for part in parts

@@ -53,11 +53,11 @@ def active(gathered: WitnessState) -> Iterator[None]:
             function = _same(function)
             is_function = isinstance(function, polymorphic_function.Function)
             args, options = _with_numbers(gathered, function, args, options)
-            own = _of_run(*args, **options) if runs else (args, options)
             known = gathered.functions.call(function, is_traced=is_function)
             with gathered.call(known, runs=runs) as was_step:
                 with gathered.looking("the arguments of a call"):
-                    see_arguments(gathered, places, function, *own)
+                    given = _given_by_run(args, options) if runs else (args, options)
+                    see_arguments(gathered, places, function, *given)
                 try:
                     if gathered.steps is None:
                         return original(called, *args, **options)
@@ -108,9 +108,10 @@ def _tracing(gathered: WitnessState) -> Callable[[Callable[..., Any]], Callable[
     return around
 
 
-def _of_run(_: Any, args: Any = (), kwargs: Any = None, __: Any = None, **___: Any) -> tuple[Any, Any]:
-    """What `Strategy.run` gives to the function of each replica."""
-    return tuple(args), dict(kwargs or {})
+def _given_by_run(args: tuple[Any, ...], options: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What a call of `Strategy.run` gives to the function of each replica."""
+    by_place, by_name = (args[at] if len(args) > at else options.get(name) for at, name in ((1, "args"), (2, "kwargs")))
+    return tuple(by_place or ()), dict(by_name or {})
 
 
 def _same(function: Any) -> Any:
