@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from harness import verify
+from harness.judging.culprit.kinds import UPDATE
 from tests._present import present
 from tests.harness._loop import Verified
 
@@ -316,3 +317,31 @@ def test_what_is_reduced_once_for_all_replicas_is_no_part(verified: Verified) ->
     lines = enumerate(_REDUCED_OUTSIDE.splitlines(), start=1)
     assert culprit.line == next(number for number, text in lines if text.endswith("# the mean")), culprit
     assert "the parts of the replicas add up" in culprit.relation
+
+
+_FIRST_ONLY = """
+import tensorflow as tf
+
+strategy = tf.distribute.MirroredStrategy()
+with strategy.scope():
+    w = tf.Variable(tf.zeros([2, 1]), name="w", aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA)
+data = tf.data.Dataset.range(32).map(lambda k: tf.cast(tf.stack([k, k * k % 7]), tf.float32) / 10).batch(8)
+
+def replica_step(batch):
+    with tf.GradientTape() as tape:
+        loss = tf.nn.compute_average_loss(tf.square(batch @ w - 1)[:, 0], global_batch_size=8)
+    w.assign_sub(0.01 * tape.gradient(loss, w))
+
+step = tf.function(lambda batch: strategy.run(replica_step, args=(batch,)))
+for batch in strategy.experimental_distribute_dataset(data):
+    step(batch)
+"""
+
+
+@pytest.mark.full
+def test_a_variable_that_takes_the_first_replicas_part_is_told(verified: Verified) -> None:
+    """The parts would add up to what one device has."""
+    verdict = verified(_FIRST_ONLY, "mirrored-2", explain=True, prove=False)
+    culprit = present(verdict.culprit)
+    assert (culprit.kind, culprit.source) == (UPDATE.code, "w.assign_sub(0.01 * tape.gradient(loss, w))"), str(verdict)
+    assert "aggregation=ONLY_FIRST_REPLICA" in culprit.relation

@@ -66,7 +66,7 @@ def reason(aligned: Alignment, broken: WrongOperation, summed: Reduction | None)
     if (found := _proved(scene)) is not None:
         return found
     if broken.mode is not Mode.SCALED:
-        return None, _unrelated(scene)
+        return _taken_of_first(aligned, broken.node) or (None, _unrelated(scene))
     return (LOSS, _OF_WHOLE_LOSS) if _has_whole_loss(scene) else (None, _scaled(scene))
 
 
@@ -106,7 +106,23 @@ def _reduced(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind | Non
         )
     if Relation(PARTIAL) in relations:
         return NO_SUM, "the parts of the replicas add up to the reference's value; what comes out here is not their sum"
-    return None, "what comes out over the replicas is not the reference's value"
+    return _taken_of_first(aligned, node) or (None, "what comes out over the replicas is not the reference's value")
+
+
+def _taken_of_first(aligned: Alignment, node: OperationNode) -> tuple[MistakeKind, str] | None:
+    """Of a variable that takes what the first replica has, where each has a part of a sum."""
+    side, line = aligned.sides[node.client], aligned.op(node).caller
+    changed = (aligned.variables.get(op.variable) for op in side.assigning() if op.caller == line)
+    taking = next((each for each in changed if each is not None and each.aggregation == "ONLY_FIRST_REPLICA"), None)
+    made = (op for op in side.watched.ops if op.zone == REPLICA and op.caller == line)
+    known = (aligned.truths.get(OperationNode(node.client, op.number)) for op in made if op.outputs)
+    related = (aligned.output(number) or frozenset() for number in known if number is not None)
+    if taking is None or not any(Relation(PARTIAL) in each and Relation(REPLICATED) not in each for each in related):
+        return None
+    return UPDATE, (
+        f"variable {taking.name!r} was made with aggregation=ONLY_FIRST_REPLICA, which takes what the first replica "
+        "has: a part of a sum"
+    )
 
 
 def _times(relation: Relation, replicas: int) -> str:
