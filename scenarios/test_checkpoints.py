@@ -230,7 +230,7 @@ def test_how_many_checkpoints_a_manager_keeps(hours: float | None, kept: tuple[i
     [
         ("no_optimizer", "slots_not_restored"),
         pytest.param("other_names", "state_not_restored", marks=pytest.mark.full),
-        pytest.param("save_before_update", "update_lost", marks=pytest.mark.full),
+        pytest.param("save_before_update", "state_of_another_step", marks=pytest.mark.full),
     ],
 )
 def test_a_wrong_program_is_inconsistent(mistake: resuming.Mistake, rule: str | None) -> None:
