@@ -1,11 +1,10 @@
-"""Rule: an update was never applied, or not to every copy, or a save lacks it."""
+"""Rule: an update was never applied, or not to every copy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from harness.judging.explain._prediction import Predicting, evident, judged
-from harness.judging.explain._resumption import resumption_of
 from harness.judging.explain._updates import changed_by, counts
 from harness.judging.explain._view import CaseView
 from harness.judging.explain.protocol import Attempt, Rule
@@ -31,29 +30,12 @@ def _attempts(view: CaseView) -> Iterable[Attempt | None]:
         text = f"{found.text()}: {lost} lost. The counters prove it; which one it is they do not tell."
         yield evident(_ID, text, cure=_OF_CLOSURES if found.scheduled is not None else "")
     yield _stale_copy(view)
-    yield _saved_too_early(view)
 
 
 def _drifts(view: CaseView) -> bool:
     """Whether copies have come apart by what each of them was given: then something else has updated them."""
     first = view.first_wrong("variables")
     return first is not None and bool(view.drifted(first))
-
-
-def _saved_too_early(view: CaseView) -> Attempt | None:
-    """A run that was started again goes on from what fewer updates had made than its number of steps says."""
-    found = resumption_of(view)
-    if found is None or found.counter is None or not view.case.follows:
-        return None
-    name, observed, expected, anew = found.counter
-    if not anew < observed < expected:
-        return None
-    return evident(
-        _ID,
-        f"{found.where}, and {name!r} counts {observed} after the first resumed step, expected {expected}: the save "
-        f"that it went on from was made before {expected - observed} of the updates that its number of steps counts.",
-        cure="Save after the update, and count the step there.",
-    )
 
 
 def _stale_copy(view: CaseView) -> Attempt | None:
