@@ -147,10 +147,11 @@ def without_watching(verdict: Verdict, directory: Path, reference: Reference) ->
         kinds, what = cause.kinds, cause.what
     elif first is not None and first.observable == "examples" and has_servers(verdict.strategy):
         kinds, what = ("Shard",), "its workers read the same examples, or leave some out"
-    elif why is not None and why.rule == DATA_RESTARTED:
-        kinds, what = ("Skip",), why.evidence.rstrip(".")
-    elif parts.earlier and first is not None and first.observable == "examples":
-        kinds, what = ("Skip",), "after the interruption it goes on with other examples than the rest of the training"
+    elif (why is not None and why.rule == DATA_RESTARTED) or (
+        parts.earlier and first is not None and first.observable == "examples"
+    ):
+        goes_on = "after the interruption it goes on with other examples than the rest of the training"
+        kinds, what = ("Skip",), goes_on if why is None else why.evidence.rstrip(".")
     else:
         return verdict
     found = pipeline_culprit(run.clients[0].counters.pipelines, kinds, what, 1 if first is None else first.step or 1)
